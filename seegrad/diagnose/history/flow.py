@@ -227,13 +227,7 @@ class Flow:
     def _wrapped_in(self, tensor: int) -> int:
         """What a number has in it that no call has made: `Variable(loss, requires_grad=True)` takes its storage."""
         ref = self._recording.tensors[tensor]
-        if (
-            tensor in self._born
-            or ref.frame == 0
-            or ref.shape
-            or ref.parameter
-            or not (ref.is_leaf and ref.requires_grad)
-        ):
+        if tensor in self._born or ref.frame == 0 or ref.shape or not is_trained(self._recording, tensor):
             return tensor
         return next((each for each in reversed(self._at.get(ref.storage, ())) if each < tensor), tensor)
 

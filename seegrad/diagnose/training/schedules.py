@@ -88,7 +88,7 @@ def find_run_out(recording: Recording) -> Iterator[Diagnosis]:
             victim=step.place if step is not None else None,
             tensor=each.tensors[0],
         )
-        said, advice = (BY_NOTHING, STAY) if each.fact("how") == "factor" else (NEXT_TO_NOTHING, ONCE_AN_EPOCH)
+        said, advice = (BY_NOTHING, STAY) if ("how", "factor") in each.facts else (NEXT_TO_NOTHING, ONCE_AN_EPOCH)
         yield finding.told(said, advice, {name: each.fact(name) for name in RATES})
 
 

@@ -74,7 +74,7 @@ class RunOut:
             facts = (
                 *(("first", f"{rates.largest:g}"), ("rate", f"{rates.now:.1g}")),
                 *(("small", str(rates.small)), ("steps", str(rates.steps))),
-                ("how", "factor" if made else "spent"),
+                *([("how", "factor")] if made is not None else []),
             )
             self._tables.clues.append(Clue("run_out", self._tables.frames.now, place, numbers, facts))
 
