@@ -227,7 +227,8 @@ class Flow:
     def _wrapped_in(self, tensor: int) -> int:
         """What a number has in it that no call has made: `Variable(loss, requires_grad=True)` takes its storage."""
         ref = self._recording.tensors[tensor]
-        if tensor in self._born or ref.frame == 0 or ref.shape or not is_trained(self._recording, tensor):
+        is_number = not ref.shape and not ref.parameter and is_trained(self._recording, tensor)
+        if tensor in self._born or ref.frame == 0 or not is_number:
             return tensor
         return next((each for each in reversed(self._at.get(ref.storage, ())) if each < tensor), tensor)
 
