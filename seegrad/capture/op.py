@@ -225,8 +225,8 @@ class Op:
 
     # fmt: off
     __slots__ = (
-        "_applied", "_call", "_graph", "_inputs", "_module", "_numbers", "_option", "_span", "_state", "_storages",
-        "_tables", "_targets", "_user", "_versions",
+        "_applied", "_built", "_call", "_graph", "_inputs", "_module", "_numbers", "_option", "_span", "_state",
+        "_storages", "_tables", "_targets", "_user", "_versions",
     )
     # fmt: on
 
@@ -263,6 +263,9 @@ class Op:
         strange = bool(unmet) and any(map(tables.tensors.is_new, unmet))
         state.new_event(user, frames=frames, direct=user is frame, deep=strange)
         self._module = state.module(module)  # after the event: its names are known now
+        self._built: Place | None = None
+        if self._option and module is not None and user is not None:
+            self._built = state.built.line(module, user, self._module)
         self._applied = self._applying(frame) if not self._graph and _torch.may_apply() else None
         if late:
             state.meet_late(late)
@@ -312,6 +315,7 @@ class Op:
         frame.inputs = self._numbers
         if self._module:
             frame.module = self._module
+            frame.built = self._built
         if self._applied is not None:
             frame.applied = self._applied
         if not self._graph:
@@ -425,7 +429,7 @@ class Op:
         """The call raised; `held`: a copy, of what an attribute holds."""
         self._state.last_look(self._user)
         frame = self._tables.frames.new("error", self._call.name, self._place())
-        frame.inputs = self._numbers
+        frame.inputs, frame.built = self._numbers, self._built
         said = RaisedError(type(error).__name__, text_of(error), frame.place, frame.index)
         self._state.refused(error, self._user)
         if held is not None:

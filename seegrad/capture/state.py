@@ -17,7 +17,7 @@ from seegrad.capture.functions import FunctionChecks, returned_on, unread_check
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users, user_frame, user_frames
 from seegrad.capture.probes.refusals import said_of_refused
-from seegrad.capture.probes.stores import Bound, bound, stored_at
+from seegrad.capture.probes.stores import Bound, BuiltModules, bound, stored_at
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import (
     Named,
@@ -88,13 +88,13 @@ class RecordingState:
         self._tied = TiedParameters(self.tables)
         self._let_go = LetGo(self.tables, source)
         self.made = MadeOptimisers(source)
-        self.assigned = AssignedParameters(self.tables, source, self._tied, self._let_go)
+        self.assigned = AssignedParameters(self.tables, source, self._tied, self._let_go, self.made)
         self._shared = SharedThings(self.tables, source, self.made)
         self.rounded, self._run_out = RoundedSteps(self.tables), RunOut(self.tables, source)
         self._anew = WrittenResults(self.tables)
         self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
-        self._names = VariableNames()
+        self._names, self.built = VariableNames(), BuiltModules(source)
         self._forgetting = Forgetting(self.tables)
         self._backwards = self._began = 0
         self._ways: dict[int, tuple[Place, ...]] = {}  # of the newest backward calls, the lines under way

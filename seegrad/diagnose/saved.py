@@ -1,4 +1,4 @@
-"""A saved tensor isn't what it was: its version moved, or its history was taken away. Torch raises where it's used."""
+"""A saved tensor isn't what it was: its version moved. Torch raises where it's used."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from seegrad.diagnose.evidence import (
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.freed import Carried, apart, carried, earlier_run
-from seegrad.diagnose.mend import instead, taken
+from seegrad.diagnose.mend import built_out_of_place, instead, taken
 from seegrad.model.recording import (
     EXTERNAL_WRITE,
     Diagnosis,
-    Frame,
     Node,
     RaisedError,
     Recording,
@@ -117,6 +116,10 @@ HANDED_ON = marked(
     "{Culprit} hands {carried} on with its graph: the backward call on line {again} comes through it to {node} from "
     "{victim}, which saved version {saved} of {label}, and {step} has updated that to version {now} since."
 )
+BUILT = marked(
+    "{Culprit} builds a module that, called on line {called_on}, overwrote {label}: {label} is now at version {now}, "
+    "but {node} from {victim} saved version {saved}{need}."
+)
 BY_UNKNOWN = marked(
     "{label} was overwritten on a line that was not recorded: it is now at version {now}, "
     "but {node} from {victim} saved version {saved}{need}."
@@ -189,6 +192,10 @@ EACH_ROUND = marked(
 NOT_IN_PLACE = marked(
     "Build that module or call without `inplace=True`: {node} computes its gradient from the value that it replaced."
 )
+NOT_BUILT_IN_PLACE = marked(
+    "Build it without `inplace=True`{instead}: {node} computes its gradient from the value that it replaced."
+)
+BUILT_AS = marked(" (`{call}`)")
 NOT_IN_PLACE_TAKEN = marked(
     "Build that module or call without `inplace=True` and give its result the name (`{new}`): "
     "{node} computes its gradient from the value that it replaced."
@@ -347,6 +354,11 @@ def raised(finding: Finding, facts: dict[str, Word], error: RaisedError) -> Diag
         if handed is not None:  # the step is right: what it has updated must not be led back to
             step, finding = finding.line(finding.culprit), replace(finding, culprit=handed)
             return of_write(finding, HANDED_ON, advice(finding, facts), facts, step=step)
+    elif finding.write is not None and (built := finding.recording.frames[finding.write.frame].built):
+        line, finding = finding.write.place.line, replace(finding, culprit=built)
+        call = built_out_of_place(str(facts["op"]))(built.code)
+        instead = phrase(BUILT_AS, call=call.rstrip(", ")) if call else ""
+        return of_write(finding, BUILT, NOT_BUILT_IN_PLACE, {**facts, "built": 1}, called_on=line, instead=instead)
     return of_write(finding, said, advice(finding, facts), facts)
 
 
@@ -449,49 +461,3 @@ def by_text(recording: Recording, error: RaisedError, node: Node) -> Diagnosis:
         now=now,
     )
     return raised(finding, {**written(finding), "needed_for": "", "more": 0, "result": 0, "trained": 0}, error)
-
-
-# -- `.detach_()` took its history
-
-DETACHED_CORE = "has been detached in-place"
-DETACH = "detach_"
-DETACHED = DiagnosisKind("saved_tensor_detached", "error", marked("saved tensor detached"))
-
-TOOK_HISTORY = marked(
-    "{Culprit} took the history of {label} away in place, but {node} from {victim} had saved it with that history."
-)
-LOST_HISTORY = marked("{label} lost its history in place, but {node} from {victim} had saved it with that history.")
-DETACH_A_COPY = marked(
-    "Give the detached tensor a name of its own (`fixed = {name}.detach()`), "
-    "or call `.detach_()` after the backward call."
-)
-
-
-@finder(order=2)
-def find_detached(recording: Recording) -> Iterator[Diagnosis]:
-    """One Diagnosis for each such error: the culprit is the `.detach_()`, the victim the Node that had saved."""
-    for error in errors_with(recording, DETACHED_CORE):
-        node = recording.nodes[error.node] if error.node is not None else None
-        frame, tensor = detaching(recording, error)
-        finding = Finding(
-            recording=recording,
-            kind=DETACHED,
-            frame=error.frame,
-            culprit=frame.place if frame else None,
-            victim=birthplace(recording, node),
-            node=node,
-            tensor=tensor,
-            route="detach",
-        )
-        said = TOOK_HISTORY if finding.culprit else LOST_HISTORY
-        yield finding.told(said, DETACH_A_COPY, {"label": label(recording, tensor)})
-
-
-def detaching(recording: Recording, error: RaisedError) -> tuple[Frame | None, int | None]:
-    """The Frame of the `.detach_()` that hit one of the failing Node's saved tensors, and that tensor."""
-    saved = {each.tensor for each in recording.nodes[error.node].saved} if error.node is not None else set()
-    for frame in recording.frames[error.frame :: -1]:
-        hit = next((number for number in frame.inputs if number in saved), None)
-        if frame.op == DETACH and hit is not None:
-            return frame, hit
-    return None, None

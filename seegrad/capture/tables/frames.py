@@ -161,6 +161,7 @@ class FrameDraft:
     spoiled: tuple[int, ...] = field(default=(), init=False)
     applied: Place | None = field(default=None, init=False)
     off: Place | None = field(default=None, init=False)
+    built: Place | None = field(default=None, init=False)
     keeps_graph: bool = field(default=False, init=False)
 
     def see(self, tensor: torch.Tensor) -> Numbers:

@@ -17,9 +17,10 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from seegrad.capture.probes.places import Source, user_frame
+from seegrad.capture.probes.places import Source, user_frame, user_frames
 from seegrad.capture.probes.torch_private import WeakTensor
 from seegrad.capture.tables import Tables
+from seegrad.capture.training.made import MadeOptimisers
 from seegrad.capture.training.steps.let_go import LetGo
 from seegrad.capture.training.steps.untied import TiedParameters
 from seegrad.model.recording import Clue, Place
@@ -35,8 +36,10 @@ Kind = Literal["assigned", "exchanged"]
 class AssignedParameters:
     """Those that took another's place, with the line that put them there."""
 
-    def __init__(self, tables: Tables, source: Source, tied: TiedParameters, let_go: LetGo) -> None:
-        self._tables, self._source, self._tied, self._let_go = tables, source, tied, let_go
+    def __init__(
+        self, tables: Tables, source: Source, tied: TiedParameters, let_go: LetGo, made: MadeOptimisers
+    ) -> None:
+        self._tables, self._source, self._tied, self._let_go, self._made = tables, source, tied, let_go, made
         self._found: list[tuple[WeakTensor, Kind, Place | None, WeakTensor | None]] = []
 
     def watch(self, quietly: Callable[..., object]) -> Callable[[], None]:
@@ -70,9 +73,17 @@ class AssignedParameters:
             return
         old = beside.get(name)
         if old is not None and old is not new and len(self._found) < MOST:
-            place = self._source.place(user_frame(sys._getframe(1)))
+            place = self._line(old)
             before = WeakTensor(old) if isinstance(old, torch.Tensor) else None
             self._found += [(WeakTensor(each), kind, place, before) for each in parameters]
+
+    def _line(self, old: object) -> Place | None:
+        """The line of the function that made the optimiser, where it's under way: there, it can be made after that."""
+        gone = torch.nn.Module.parameters(old) if isinstance(old, torch.nn.Module) else [old]
+        makers = self._made.makers(each for each in gone if isinstance(each, torch.Tensor))
+        inner = user_frame(sys._getframe(1))
+        around = (frame for frame in user_frames(inner, None) if frame.f_code in makers)
+        return self._source.place(next(around, inner))
 
     def look(self) -> None:
         """Tell of those that calls have shown by now, the ones of a line together; does anyone hold the old ones?"""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from types import FrameType
+from collections.abc import Iterable, Iterator
+from types import CodeType, FrameType
 
 import torch
 from torch.optim.optimizer import Optimizer
@@ -25,6 +25,7 @@ class MadeOptimisers:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.places = weakref.WeakKeyDictionary[Optimizer, Place]()
+        self._functions = weakref.WeakKeyDictionary[Optimizer, CodeType]()
 
     def asked(self, _tensor: torch.Tensor, frame: FrameType) -> None:
         """Somebody asks of a tensor whether it's a leaf."""
@@ -36,8 +37,13 @@ class MadeOptimisers:
             while user is not None and user.f_locals.get("self") is optimiser:  # in a class of the user's
                 user = user_frame(user.f_back)
             place = self._source.place(user)
-            if place is not None:
-                self.places[optimiser] = place
+            if user is not None and place is not None:
+                self.places[optimiser], self._functions[optimiser] = place, user.f_code
+
+    def makers(self, given: Iterable[torch.Tensor]) -> list[CodeType]:
+        """The functions that made an optimiser which holds one of these."""
+        wanted = {id(each) for each in given}
+        return [made for each, made in self._functions.items() if any(id(leaf) in wanted for leaf in leaves(each))]
 
     def beside(self, leaf: Path, paths: dict[int, Path]) -> tuple[Place, Path, Path] | None:
         """The line that made the one optimiser that holds the leaf's nearest neighbours: what of theirs, of what whole.

@@ -79,8 +79,8 @@ def k_inplace_on_a_relu():
     missed="" if _torch.READS_SAVED else "torch 2.9 doesn't show a saved result that the graph alone holds",
 )
 def k_inplace_module():
-    model = nn.Sequential(nn.Linear(2, 2), nn.Sigmoid(), nn.ReLU(inplace=True))
-    model(torch.ones(1, 2)).sum().backward()  # culprit
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sigmoid(), nn.ReLU(inplace=True))  # culprit
+    model(torch.ones(1, 2)).sum().backward()  # victim
 
 
 @program("saved_tensor_modified", tensor="hidden", route="self")

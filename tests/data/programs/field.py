@@ -131,11 +131,11 @@ def d_activation_in_place_after_the_shortcut():
         def __init__(self):
             super().__init__()
             self.shortcut, self.main = nn.Linear(3, 3), nn.Linear(3, 3)
-            self.activation = nn.LeakyReLU(0.2, inplace=True)
+            self.activation = nn.LeakyReLU(0.2, inplace=True)  # culprit
 
         def forward(self, x):
             short = self.shortcut(x)  # victim
-            x = self.activation(x)  # culprit
+            x = self.activation(x)
             return short + self.main(x)
 
     nn.Sequential(nn.Linear(3, 3), Block())(torch.randn(2, 3)).sum().backward()

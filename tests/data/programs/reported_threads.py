@@ -190,3 +190,69 @@ def th_legal_way_that_is_sampled_once_more():
         loss.backward()
         optimizer.step()
     return drawn(64)
+
+
+@program("saved_tensor_modified", route="inside")
+def th_judge_that_is_built_in_place():
+    """Dropout overwrites what the activation before it has saved, its own result; both are built on lines of one call."""
+
+    class Judge(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.main = nn.Sequential(
+                nn.Linear(6, 16),
+                nn.LeakyReLU(0.2),
+                nn.Linear(16, 8),
+                nn.LeakyReLU(0.2, inplace=True),
+                nn.Dropout(0.3, inplace=True),  # culprit
+                nn.Linear(8, 1),
+            )
+
+        def forward(self, x):
+            return torch.sigmoid(self.main(x.flatten(1)))  # victim
+
+    judge = Judge()
+    optimizer = torch.optim.Adam(judge.parameters(), lr=1e-3)
+    for _ in range(3):
+        loss = F.binary_cross_entropy(judge(torch.randn(4, 2, 3)), torch.ones(4, 1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("saved_tensor_modified", route="inside")
+def th_layers_that_a_loop_builds_in_place():
+    """The way into `nn.Sequential(*layers)` can't be read; only one line of the file's function builds such a module."""
+
+    def net(sizes):
+        layers = []
+        for inside, out in zip(sizes, sizes[1:], strict=False):
+            layers.append(nn.Linear(inside, out))
+            layers.append(nn.Tanh())
+            layers.append(nn.Hardswish(inplace=True))  # culprit
+        return nn.Sequential(*layers)
+
+    model = net([4, 8, 2])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        out = model(torch.randn(5, 4))  # victim
+        optimizer.zero_grad()
+        out.square().mean().backward()
+        optimizer.step()
+
+
+@program("saved_tensor_modified", route="inside")
+def th_two_of_a_kind_built_in_place_of_which_none_is_told():
+    """Which of two lines built the module can't be read: the line that calls it is said."""
+
+    def net(wide):
+        layers = [nn.Linear(4, 8), nn.Sigmoid()]
+        if wide:
+            layers += [nn.Hardtanh(-1, 1, True), nn.Linear(8, 8)]
+        else:
+            layers += [nn.Hardtanh(-2, 2, True), nn.Linear(8, 8)]
+        return nn.Sequential(*layers)
+
+    model = net(wide=True)
+    out = model(torch.randn(5, 4))  # culprit, victim
+    out.square().mean().backward()

@@ -117,8 +117,8 @@ def u_dropout_in_place():
 
 @program("saved_tensor_modified", node="TanhBackward0")
 def u_inplace_activation_after_tanh():
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.ELU(inplace=True), nn.Linear(4, 1))
-    out = model(torch.randn(2, 3))  # culprit, victim
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.ELU(inplace=True), nn.Linear(4, 1))  # culprit
+    out = model(torch.randn(2, 3))  # victim
     out.sum().backward()
 
 
