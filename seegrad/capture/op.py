@@ -13,7 +13,7 @@ from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.copying import Holder
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
-from seegrad.capture.tables.frames import FrameDraft, Hit
+from seegrad.capture.tables.frames import FrameDraft, Hit, builds_graph
 from seegrad.capture.tables.hooks import KINDS as HOOKS
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.training.collected import JOINS
@@ -246,7 +246,7 @@ class Op:
         self._option = kwargs.get("inplace") is True
         self._inputs = inputs = tensors_in((*args, *kwargs.values()))
         self._targets = may_write(call, args, kwargs) if call.writes or "out" in kwargs else []
-        self._graph = graph = torch.is_grad_enabled()
+        self._graph = graph = builds_graph()
         self._versions = list(map(_torch.version, inputs))
         drafts = list(map(tables.tensors.draft, inputs))
         late, unmet = [], []

@@ -11,6 +11,7 @@ from types import CodeType, FrameType, FunctionType
 import torch
 
 from seegrad.capture.probes.places import Source, definitions, nodes
+from seegrad.capture.probes.stores import stores
 from seegrad.model.recording import Place
 
 Text = tuple[str, ast.AST]
@@ -155,10 +156,15 @@ def _given(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def with_around(source: Source, frame: FrameType, name: str) -> Place | None:
-    """The innermost `with` around the frame's line that calls something of that name."""
+    """The innermost `with` around the frame's line that calls torch's function of that name.
+
+    Where it calls a variable that is it, the line that gave the variable that.
+    """
     file, line = frame.f_code.co_filename, frame.f_lineno
     if name not in source.text(file):
         return None
+    held = {**frame.f_globals, **frame.f_locals}
+    names = {name, *(key for key, value in held.items() if value is getattr(torch, name))}
     blocks = [
         each
         for _, tree in under_way(source, [frame])[:1]
@@ -166,8 +172,10 @@ def with_around(source: Source, frame: FrameType, name: str) -> Place | None:
         if isinstance(each, ast.With | ast.AsyncWith) and each.lineno <= line <= (each.end_lineno or 0)
     ]
     calls = [(each.lineno, item.context_expr) for each in blocks for item in each.items]
-    found = [line for line, call in calls if isinstance(call, ast.Call) and called(call.func) == name]
-    return source.at(file, max(found)) if found else None
+    found = [(line, called(call.func)) for line, call in calls if isinstance(call, ast.Call)]
+    line, by = max((each for each in found if each[1] in names), default=(0, name))
+    given = stores(frame.f_code, frame.f_lasti).get(by)
+    return source.at(file, given or line) if line else None
 
 
 def called_at(source: Source, frames: Sequence[FrameType], made: Place) -> Place | None:
@@ -200,8 +208,9 @@ def listed_at(source: Source, call: Place) -> Place:
     every = nodes(source.text(call.file))
     around = [each for each in every if isinstance(each, ast.FunctionDef) and _is_in(call.line, each)]
     part = list(ast.walk(around[-1])) if around else every
-    calls = [each for each in part if isinstance(each, ast.Call) and each.lineno == call.line and each.args]
-    given = next((each.args[0].id for each in calls if isinstance(each.args[0], ast.Name)), "")
+    calls = [each for each in part if isinstance(each, ast.Call) and each.lineno == call.line]
+    makes = [each for each in calls if called(each.func)[:1].isupper()][:1]  # not what computes its arguments
+    given = next((called(first) for each in makes for first in each.args[:1] if isinstance(first, ast.Name)), "")
     sets = [(to.lineno, value) for each in part for to, value in _given(each) if given and called(to) == given]
     grows = any(isinstance(each, ast.stmt) and _puts(each, given) for each in part if given)
     lists = [line for line, value in sets if line < call.line and isinstance(value, ast.Call | ast.BinOp | ast.List)]

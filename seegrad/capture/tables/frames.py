@@ -136,6 +136,11 @@ def rows(values: list[Any], dim: int) -> Preview:
     return tuple([tuple([numeral(value) for value in row]) for row in (values if dim == 2 else [values])])
 
 
+def builds_graph() -> bool:
+    """Do ops build a graph here? Not in inference mode, whatever `enable_grad` says inside of it."""
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
 @dataclass(eq=False)
 class FrameDraft:
     """A Frame that may still grow; its fields are the Frame's."""
@@ -334,7 +339,7 @@ class Frames:
 
     def new(self, phase: Phase, op: str, place: Place | None) -> FrameDraft:
         """The next Frame."""
-        draft = FrameDraft(self.next, phase, place, op, torch.is_grad_enabled(), self.look)
+        draft = FrameDraft(self.next, phase, place, op, builds_graph(), self.look)
         self.drafts[self.next] = draft
         self.next += 1
         return draft

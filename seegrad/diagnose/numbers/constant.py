@@ -454,8 +454,10 @@ def called_on(recording: Recording, place: Place | None, since: Place | None, un
     name = DEFINES.match(head[1]) if head is not None else None
     names = "|".join(re.escape(each.strip()) for each in since.code.partition("=")[0].split(","))
     calls = re.compile(rf"\b{name[1]}\(.*\b(?:{names})\b") if name is not None else None
-    lines = (each for each in recording.code if since.line < each[0] <= until.line)
-    line, text = next((each for each in lines if calls is not None and calls.search(each[1])), (0, ""))
+    lines = [each for each in recording.code if since.line < each[0] <= until.line]
+    speak = [each for each in lines if re.search(rf"\(.*\b(?:{names})\b", each[1])]  # called by another name, perhaps
+    given = [each for each in lines if calls is not None and calls.search(each[1])]
+    line, text = next(iter(given or (speak if len(speak) == 1 else ())), (0, ""))
     return Place(place.file, line, text.strip()) if line else place
 
 

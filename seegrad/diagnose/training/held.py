@@ -74,8 +74,8 @@ TAKE_THE_NUMBERS = marked(
     "`load_state_dict(…)` without `assign=True`, or `with torch.no_grad(): parameter.copy_(…)`."
 )
 GIVE_THEM = marked(
-    "If they are meant to learn, give them to it, `[*model.parameters(), *{owner}.parameters()]`, and make it after "
-    "all modules are in place. If not, switch their `requires_grad` off."
+    "If they are meant to learn, give it `{owner}.parameters()` beside what it holds, and make it after all modules "
+    "are in place. If not, switch their `requires_grad` off."
 )
 GIVE_THE_WHOLE = marked(
     "If they are meant to learn, make it of the whole: `{owner}.parameters()`. If not, switch their `requires_grad` "

@@ -99,6 +99,7 @@ SEVERITIES = {
     "clips_nothing": "note",
     "result_copied": "error",
     "scaled_in_half": "error",
+    "unscaled_twice": "error",
     "not_a_scalar": "error",
     "numpy_of_a_result": "error",
     "flag_of_a_result": "error",

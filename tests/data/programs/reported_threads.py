@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
@@ -40,7 +42,7 @@ def th_two_encodings_of_which_one_is_learnt_from():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return F.mse_loss(head(held_out), y[16:])
+    assert F.mse_loss(head(held_out), y[16:]).isfinite()
 
 
 @program("graph_cut")
@@ -194,7 +196,7 @@ def th_legal_way_that_is_sampled_once_more():
 
 @program("saved_tensor_modified", route="inside")
 def th_judge_that_is_built_in_place():
-    """Dropout overwrites what the activation before it has saved, its own result; both are built on lines of one call."""
+    """Dropout overwrites what the activation before it has saved, its own result; both are built in one call."""
 
     class Judge(nn.Module):
         def __init__(self):
@@ -222,11 +224,11 @@ def th_judge_that_is_built_in_place():
 
 @program("saved_tensor_modified", route="inside")
 def th_layers_that_a_loop_builds_in_place():
-    """The way into `nn.Sequential(*layers)` can't be read; only one line of the file's function builds such a module."""
+    """The way into `nn.Sequential(*layers)` can't be read; only one line builds such a module."""
 
     def net(sizes):
         layers = []
-        for inside, out in zip(sizes, sizes[1:], strict=False):
+        for inside, out in itertools.pairwise(sizes):
             layers.append(nn.Linear(inside, out))
             layers.append(nn.Tanh())
             layers.append(nn.Hardswish(inplace=True))  # culprit
@@ -256,3 +258,161 @@ def th_two_of_a_kind_built_in_place_of_which_none_is_told():
     model = net(wide=True)
     out = model(torch.randn(5, 4))  # culprit, victim
     out.square().mean().backward()
+
+
+def scaled_training(laps):
+    """A model, an optimiser, a scaler on the CPU, and batches."""
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    return net, optimizer, scaler, [(torch.randn(8, 4), torch.randn(8, 1)) for _ in range(laps)]
+
+
+@program("unscaled_twice")
+def th_unscaled_for_each_small_batch():
+    """Two batches to a step, and each is unscaled and clipped: the second time the scaler refuses."""
+    net, optimizer, scaler, batches = scaled_training(8)
+    optimizer.zero_grad()
+    for at, (x, y) in enumerate(batches):
+        loss = F.mse_loss(net(x), y) / 2
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)  # culprit
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        if (at + 1) % 2 == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+
+@program("unscaled_twice")
+def th_norm_that_is_looked_at_after_the_step():
+    """The norm of the gradients is to be logged, so they are unscaled, but the step has done that."""
+    net, optimizer, scaler, batches = scaled_training(4)
+    for x, y in batches:
+        optimizer.zero_grad()
+        scaler.scale(F.mse_loss(net(x), y)).backward()
+        scaler.step(optimizer)  # victim
+        scaler.unscale_(optimizer)  # culprit
+        nn.utils.get_total_norm([p.grad for p in net.parameters()])
+        scaler.update()
+
+
+@program("unscaled_twice")
+def th_scaler_that_is_updated_each_epoch():
+    """`update()` stands outside of the loop over batches."""
+    net, optimizer, scaler, batches = scaled_training(3)
+    for _ in range(2):
+        for x, y in batches:
+            optimizer.zero_grad()
+            scaler.scale(F.mse_loss(net(x), y)).backward()
+            scaler.step(optimizer)  # culprit, victim
+        scaler.update()
+
+
+@program()
+def th_legal_unscaled_once_for_several_batches():
+    net, optimizer, scaler, batches = scaled_training(8)
+    optimizer.zero_grad()
+    for at, (x, y) in enumerate(batches):
+        loss = F.mse_loss(net(x), y) / 2
+        scaler.scale(loss).backward()
+        if (at + 1) % 2 == 0:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+
+
+@program("no_optimiser_holds_it")
+def th_groups_of_which_one_is_left_out():
+    """The groups are made by a function of the model; one module isn't among them."""
+
+    class Charges(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.sources, self.readout = nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 1)
+
+        def forward(self, x):
+            features = torch.tanh(self.embedding(x))
+            return self.readout(features + torch.tanh(self.sources(features)))
+
+    def options(model, rate):
+        groups = [
+            {"params": model.embedding.parameters(), "weight_decay": 0.0},
+            {"params": model.readout.parameters(), "weight_decay": 1e-6},
+        ]
+        return {"params": groups, "lr": rate}
+
+    model = Charges()
+    optimizer = torch.optim.Adam(**options(model, 1e-2))  # culprit
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(torch.randn(6, 3)).square().mean().backward()
+        optimizer.step()  # victim
+
+
+@program("graph_cut", severity="error")
+def th_checked_in_inference_mode_by_a_variable():
+    """`enable_grad` does nothing inside of inference mode; which mode it is, a variable says."""
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+
+    def residual(x, y):
+        with torch.enable_grad():
+            x, y = x.clone().requires_grad_(True), y.clone().requires_grad_(True)
+            out = net(torch.cat([x, y], dim=1))
+            (slope,) = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)
+            return (slope - y).square().mean() + out.square().mean()
+
+    def checked(strict):
+        context = torch.inference_mode if strict else torch.no_grad  # culprit
+        with context():
+            return residual(torch.rand(16, 1), torch.rand(16, 1)).item()
+
+    for epoch in range(4):
+        optimizer.zero_grad()
+        residual(torch.rand(32, 1), torch.rand(32, 1)).backward()
+        optimizer.step()
+        if epoch % 2:
+            checked(strict=True)
+
+
+@program()
+def th_legal_checked_without_gradients_that_are_switched_on_inside():
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+
+    def residual(x, y):
+        with torch.enable_grad():
+            x, y = x.clone().requires_grad_(True), y.clone().requires_grad_(True)
+            out = net(torch.cat([x, y], dim=1))
+            (slope,) = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)
+            return (slope - y).square().mean() + out.square().mean()
+
+    for _ in range(4):
+        optimizer.zero_grad()
+        residual(torch.rand(32, 1), torch.rand(32, 1)).backward()
+        optimizer.step()
+        with torch.no_grad():
+            residual(torch.rand(16, 1), torch.rand(16, 1)).item()
+
+
+@program()
+def th_legal_weights_that_are_adapted_and_let_go():
+    """The weights of a task, new ones each step, with which the model is called; the last serve a test."""
+    net = nn.Linear(3, 1)
+
+    def called(x, weights):
+        return F.linear(x, *weights)
+
+    def adapted(x, y):
+        weights = list(net.parameters())
+        for _ in range(3):
+            loss = F.mse_loss(called(x, weights), y)
+            gradients = torch.autograd.grad(loss, weights)
+            weights = [(w - 0.05 * g).detach().requires_grad_() for w, g in zip(weights, gradients, strict=True)]
+        with torch.no_grad():
+            return F.mse_loss(called(x, weights), y).item()
+
+    return [adapted(torch.randn(8, 3), torch.randn(8, 1)) for _ in range(3)]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import seegrad
+from seegrad.diagnose.numbers.constant import called_on
+from seegrad.model.recording import Place, Recording
 from tests.data.programs import programs
 from tests.library.mended import agree_with_differences, loss_of
 from tests.library.recorded import seen
@@ -114,3 +118,20 @@ def test_a_loss_is_compared_with_its_own_step_though_older_laps_are_forgotten() 
             second.backward()
             stepping[0].step()
     assert not rec.diagnoses
+
+
+def test_of_a_function_that_is_given_what_was_detached_the_line_that_gives_it_is_told() -> None:
+    """By whatever name the function is called there."""
+    lines = [
+        "def distance(one, other):",
+        "    return (one - other).square().mean()",
+        "self.of_fake, _ = judge(fake.detach())",
+        "adversarial = last(judge(fake))",
+        "latent = self.latent(self.of_fake, of_real)",
+        "(adversarial + latent).backward()",
+    ]
+    recording = Recording(code=tuple(enumerate(lines, 1)), code_file="train.py")
+    inside, since, gives, until = (Place("train.py", line, lines[line - 1].strip()) for line in (2, 3, 5, 6))
+    assert called_on(recording, inside, since, until) == gives
+    twice = replace(recording, code=(*recording.code[:3], (4, "log(self.of_fake)"), *recording.code[4:]))
+    assert called_on(twice, inside, since, until) == inside

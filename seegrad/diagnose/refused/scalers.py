@@ -1,4 +1,4 @@
-"""Parameters that were made `float16`: a `GradScaler` refuses their gradients."""
+"""What a `GradScaler` refuses: gradients of Parameters that were made `float16`; a call at the wrong time."""
 
 from __future__ import annotations
 
@@ -40,6 +40,51 @@ def find_halves(recording: Recording) -> Iterator[Diagnosis]:
             facts: dict[str, Word] = {"label": label(recording, leaf), "leaves": count}
             more = plural(" (and {count} more leaf)", " (and {count} more leaves)", count) if count else ""
             yield finding.told(SAID, ADVICE, facts, leaves=more)
+
+
+TWICE = DiagnosisKind("unscaled_twice", "error", marked("scaler called twice"), (marked("called before"),))
+
+CALLED = {
+    "unscale_() has already been called": "unscaled",
+    "unscale_() is being called after step()": "late",
+    "step() has already been called since": "stepped",
+}
+"""Stable part of the message → what was done before."""
+
+BEFORE_UPDATE = {
+    "unscaled": marked(
+        "{Culprit} unscales gradients that were unscaled before, with no `update()` of the scaler in between: divided "
+        "by the scale twice they would be too small, so the scaler refuses."
+    ),
+    "late": marked(
+        "{Culprit} unscales gradients after the step on {victim}, with no `update()` of the scaler in between: that "
+        "step has unscaled and used them already."
+    ),
+    "stepped": marked(
+        "{Culprit} steps for a second time, the first on {victim}, with no `update()` of the scaler in between."
+    ),
+}
+ONCE_A_STEP = {
+    "unscaled": marked(
+        "Unscale once for each step: where gradients of several batches add up, inside the `if` that steps, right "
+        "before they are clipped; and call the scaler's `update()` after each step."
+    ),
+    "late": marked("Unscale before the step, and call the scaler's `update()` after it."),
+    "stepped": marked(
+        "Call the scaler's `update()` after each step; of several optimisers, once after the steps of all."
+    ),
+}
+
+
+@finder(order=12)
+def find_called_twice(recording: Recording) -> Iterator[Diagnosis]:
+    """The line that called the scaler where `update()` was to come first, with the one that called it before."""
+    for error in errors_with(recording, *CALLED):
+        done = next(done for core, done in CALLED.items() if core in error.text)
+        steps = [use.place for use in recording.uses if use.kind == "stepped" and use.frame <= error.frame]
+        (*_, victim) = [None, *([error.place] if done == "unscaled" else steps)]
+        finding = Finding(recording=recording, kind=TWICE, frame=error.frame, culprit=error.place, victim=victim)
+        yield finding.told(BEFORE_UPDATE[done], ONCE_A_STEP[done], {"how": done})
 
 
 def _halved(recording: Recording, leaf: int) -> list[Place | None]:
