@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from seegrad.capture.backward import BackwardRun
 from seegrad.capture.op import COPY, Call, Op, call_of
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.copying import Holder, among, holder
+from seegrad.capture.probes.copying import Holder, among, holder, unreached
 from seegrad.capture.probes.places import (
     Code,
     Source,
@@ -39,7 +39,7 @@ from seegrad.capture.tables.frames import PLAIN
 from seegrad.capture.training.lost import tell_kept, tell_lost, tell_numbers, tell_unread
 from seegrad.capture.training.steps.rescaled import SCALES
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
-from seegrad.model.recording import RaisedError, Recording
+from seegrad.model.recording import Clue, RaisedError, Recording
 from seegrad.words.errors import text_of
 
 Detail = Literal["default", "content"]
@@ -234,7 +234,13 @@ class Capture(TorchFunctionMode):
     def _left_by(self, error: BaseException) -> RaisedError | None:
         if isinstance(error, SystemExit | GeneratorExit):
             return None
-        return self._state.left_by(error, self._source.raised_on(error), _users(error), refused(error))
+        frames = _users(error)
+        said = self._state.left_by(error, self._source.raised_on(error), frames, refused(error))
+        missing = unreached(self._source, error, frames)
+        self._state.tables.clues += [
+            Clue("unreached", said.frame, place, (), (("module", path),)) for path, place in missing
+        ]
+        return said
 
     # -- each call
 

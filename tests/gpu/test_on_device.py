@@ -27,6 +27,8 @@ CPU_ONLY = frozenset(
         "w_packed_gru",  # lengths of packed sequences are the CPU's
         "f_save_on_cpu_of_a_cpu_tensor",  # nothing is copied there
         *("e_layers_summed_by_numpy", "e_losses_of_all_tasks_as_an_array"),  # numpy takes what the CPU's memory holds
+        "th_layers_that_are_built_and_never_called",  # gloo tells others of what the CPU's memory holds
+        "th_legal_layers_that_are_called_now_and_then",
     }
 )
 """Programs that say themselves that they run on the CPU, or that torch lets run nowhere else."""

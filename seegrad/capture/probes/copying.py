@@ -1,10 +1,12 @@
-"""Who holds what torch has refused: of `copy.deepcopy`, the attribute that it has come to; of numpy, a list."""
+"""Who holds what torch has refused: of `copy.deepcopy`, the attribute that it has come to; of numpy, a list; what
+`DistributedDataParallel` waits for, the modules that no loss came of."""
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -15,6 +17,7 @@ from seegrad.capture.probes.places import Source, is_users
 from seegrad.capture.probes.variables import is_a
 from seegrad.capture.probes.written import Text, bound, put_into, texts
 from seegrad.model.recording import Place
+from seegrad.words.errors import text_of
 
 IN_MODULES = frozenset({"_buffers", "_parameters", "_modules"})
 """Where a module keeps what has a name of its own."""
@@ -65,6 +68,37 @@ def among(tensor: torch.Tensor, frames: Sequence[FrameType]) -> Holder | None:
         if type(value) in (list, tuple) and any(each is tensor for each in value):
             return Holder(name, None, collection=True)
     return None
+
+
+NOT_RECEIVED = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
+
+
+def unreached(source: Source, error: BaseException, frames: Sequence[FrameType]) -> Iterator[tuple[str, Place]]:
+    """(path, the line that builds it) for the modules whose gradients DistributedDataParallel said it waits for."""
+    found, step = NOT_RECEIVED.search(text_of(error)), error.__traceback__
+    wrapper: Any = None
+    while found is not None and step is not None and wrapper is None:
+        own = step.tb_frame.f_locals.get("self") if not is_users(step.tb_frame.f_code.co_filename) else None
+        wrapper = own if is_a(own, torch.nn.parallel.DistributedDataParallel) else None
+        step = step.tb_next
+    if found is None or wrapper is None:
+        return
+    every = [leaf for leaf in wrapper.module.parameters() if leaf.requires_grad]
+    missing = {id(every[at]) for at in map(int, found[1].split()) if at < len(every)}
+    for path, owner, module in _owned(wrapper.module):
+        own = [id(leaf) for leaf in module.parameters() if leaf.requires_grad]
+        if own and missing.issuperset(own):
+            missing -= set(own)
+            place = bound(source, texts(source, frames, owner), path.rpartition(".")[2], _may_be_computed)
+            if place is not None:
+                yield path, place
+
+
+def _owned(root: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, torch.nn.Module]]:
+    """(path, the module that has it, the module itself), what holds others before those."""
+    for path, module in root.named_modules():
+        if path:
+            yield path, root.get_submodule(path.rpartition(".")[0]), module
 
 
 def _keeper(owner: Any, name: str) -> str | None:

@@ -58,9 +58,7 @@ def _computed(tables: Tables, frames: Sequence[FrameDraft]) -> tuple[list[int], 
     for frame in frames:
         of = [number for each in frame.inputs if (number := _parameter(tables, each)) is not None]
         begins = frame.op in ARITHMETIC and of
-        if begins or not results.keys().isdisjoint(
-            frame.inputs
-        ):  # a copy of one, too
+        if begins or not results.keys().isdisjoint(frame.inputs):  # a copy of one, too
             parameters.update(dict.fromkeys(of if begins else ()))
             results.update(dict.fromkeys(frame.outputs))
     return list(parameters), list(results)

@@ -1,4 +1,4 @@
-"""Backward from more than one number, without weights for them: which line left the loss so many."""
+"""Backward from more than one number, without weights for them, or with weights of another shape."""
 
 from __future__ import annotations
 
@@ -134,3 +134,49 @@ def _kept_by(recording: Recording, called: Place | None) -> Place | None:
         return None
     lines = [(line, text) for line, text in recording.code if KEEPS_EACH.search(text)]
     return Place(called.file, lines[0][0], lines[0][1].strip()) if len(lines) == 1 else None
+
+
+# -- weights of another shape than what it starts from
+
+WEIGHTS_CORE = "Mismatch in shape: grad_output"
+WEIGHTS = DiagnosisKind("weights_of_another_shape", "error", marked("weights of another shape"))
+
+WEIGHED = {
+    "one": marked(
+        "{Culprit} starts from {label}, a single number, and gives the call weights that are more than one: there's "
+        "nothing to weigh."
+    ),
+    "many": marked(
+        "{Culprit} starts from {label}, of shape {shape}, and gives the call weights of another shape: each number "
+        "has one weight."
+    ),
+}
+WEIGHTS_OF_ITS_SHAPE = {
+    "one": marked(
+        "Leave the weights away; if they are meant for the numbers that it was summed from, start from those: "
+        "`scores.backward(weights)` is `(scores * weights).sum().backward()`."
+    ),
+    "many": marked(
+        "Give weights of shape {shape}; `torch.ones_like({name})` is the same as starting from its `.sum()`."
+    ),
+}
+
+
+@finder(order=12)
+def find_weights(recording: Recording) -> Iterator[Diagnosis]:
+    """The call that was given them; of a call that starts from several it isn't known which was meant."""
+    for error in errors_with(recording, WEIGHTS_CORE):
+        roots = recording.frames[error.frame].inputs
+        if len(roots) == 1 and not is_caught(recording, error):
+            shape = recording.tensors[roots[0]].shape
+            how = "many" if shape else "one"
+            finding = Finding(
+                recording=recording,
+                kind=WEIGHTS,
+                frame=error.frame,
+                culprit=error.place,
+                victim=error.place,
+                tensor=roots[0],
+            )
+            facts: dict[str, Word] = {"label": label(recording, roots[0]), "shape": str(list(shape))}
+            yield finding.told(WEIGHED[how], WEIGHTS_OF_ITS_SHAPE[how], facts)

@@ -100,6 +100,7 @@ SEVERITIES = {
     "result_copied": "error",
     "scaled_in_half": "error",
     "unscaled_twice": "error",
+    "waited_for": "error",
     "not_a_scalar": "error",
     "numpy_of_a_result": "error",
     "flag_of_a_result": "error",

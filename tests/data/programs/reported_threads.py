@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
 from tests.data.programs import program
@@ -416,3 +418,52 @@ def th_legal_weights_that_are_adapted_and_let_go():
             return F.mse_loss(called(x, weights), y).item()
 
     return [adapted(torch.randn(8, 3), torch.randn(8, 1)) for _ in range(3)]
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One process that talks to itself."""
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+class Decoder(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.within, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
+        self.levels = nn.Sequential(nn.Linear(width, 8), nn.ReLU(), nn.Linear(8, width))  # culprit
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, x):
+        return self.head(self.norm(x + torch.tanh(self.within(x))))
+
+
+@program("waited_for")
+def th_layers_that_are_built_and_never_called():
+    """The second forward is refused; `zero_grad` has left no trace of which had a gradient."""
+    with alone():
+        model = nn.parallel.DistributedDataParallel(Decoder())
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = model(torch.randn(2, 3, 4)).square().mean()  # victim
+            loss.backward()
+            optimizer.step()
+
+
+@program()
+def th_legal_layers_that_are_called_now_and_then():
+    class Varied(Decoder):
+        def forward(self, x, deep):
+            return super().forward(self.levels(x) if deep else x)
+
+    with alone():
+        model = nn.parallel.DistributedDataParallel(Varied(), find_unused_parameters=True)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        for step in range(4):
+            optimizer.zero_grad()
+            model(torch.randn(2, 3, 4), step % 2 == 0).square().mean().backward()
+            optimizer.step()

@@ -29,8 +29,9 @@ MENDS: dict[str, list[tuple[str, str]]] = {
 TOLD_STILL = {
     "q_normalised_gradient_of_zero": ["gradient_is_zero"],
     "n_look_ahead_of_a_line_without_a_module": ["gradients_never_cleared"] * 4,
+    "th_layers_that_are_built_and_never_called": ["never_reached"],
 }
-"""What is true of the program besides: its gate is shut; its loop by hand never clears."""
+"""What is true of the program besides: its gate is shut; its loop by hand never clears; nobody needs its layers."""
 
 
 def wrote(mend: list[tuple[str, str]], name: str) -> Mended:
