@@ -1,4 +1,4 @@
-"""Torch says nothing and a gradient is wrong: a saved tensor's bytes changed unseen, or a gradient's on its way."""
+"""Torch says nothing: bytes changed unseen of a saved tensor, of a gradient on its way, of what is still to be read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from seegrad.diagnose.evidence import (
     route_of,
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.saved import is_trained_leaf, of_write, way, written
+from seegrad.diagnose.mend import built_out_of_place
+from seegrad.diagnose.mend.given import given_only, read_times
+from seegrad.diagnose.saved import BUILT_AS, is_trained_leaf, of_write, way, written
 from seegrad.model.recording import Diagnosis, Frame, Node, Place, Recording, SavedTensor, Write
 from seegrad.words.languages import marked
-from seegrad.words.phrases import Word, plural
+from seegrad.words.phrases import Word, phrase, plural
 
 # -- a saved tensor's bytes changed and its version didn't
 
@@ -214,3 +216,66 @@ def describe_shared(recording: Recording, frame: Frame, node: Node, write: Write
     needed = needed_for(recording, node, tuple(edge.slot for edge in node.edges))
     facts: dict[str, Word] = {"label": label(recording, output), "op": write.op, "needed_for": needed}
     return finding.told(GRADIENT_SHARED, RETURN_NEW, facts)
+
+
+# -- what a module has overwritten as it was built to, and a line reads afterwards
+
+READ_AFTER = DiagnosisKind("read_after_write", "note", marked("read after it was overwritten"))
+LEFT_THERE = marked(
+    "{Culprit} builds a module that, called on line {called_on}, overwrites {label}: {victim} reads that afterwards, "
+    "and gets what `{op}` has left there, not what went in."
+)
+LET_IT_STAY = marked("If {victim} is to have what went in, build the module without `inplace=True`{instead}.")
+
+
+@finder(order=34)
+def find_read_after(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that builds such a module, with the first line that reads what that has overwritten."""
+    writes = [write for write in recording.writes if recording.frames[write.frame].built is not None]
+    readers: dict[int, list[Frame]] = {write.tensor: [] for write in writes}
+    for frame in recording.frames if writes else ():
+        for tensor in set(frame.inputs) & readers.keys() if frame.phase in ("forward", "inplace") else ():
+            readers[tensor].append(frame)
+    told: set[Place | None] = set()
+    for write in writes:
+        at = recording.frames[write.frame]
+        reads = (each for each in readers[write.tensor] if each.index > at.index and _reads_again(at, each))
+        reader = next(reads, None)
+        if reader is not None and at.built not in told:
+            told.add(at.built)
+            yield _describe_read(recording, write, reader)
+
+
+def _reads_again(wrote: Frame, reads: Frame) -> bool:
+    """Does a line of the same call read a variable that the writing line gave to a module, and gave nothing new?"""
+    line, other = wrote.place, reads.place
+    if line is None or other is None or line.file != other.file:
+        return False
+    here = line == other
+    if not here and line.code.startswith("return"):
+        return False  # nothing of that call comes after it
+    for called, name in given_only(line.code):
+        owner = f".{wrote.module}.".rpartition(f".{called}.")[0]  # "" where a variable is called
+        inside = f".{reads.module}.".startswith(f"{owner}.")
+        inner = here and reads.module.startswith(wrote.module)
+        if inside and not inner and read_times(other.code, name) > here:
+            return True
+    return False
+
+
+def _describe_read(recording: Recording, write: Write, reader: Frame) -> Diagnosis:
+    built, op = recording.frames[write.frame].built, write.op.removesuffix("(inplace=True)")
+    finding = Finding(
+        recording=recording,
+        kind=READ_AFTER,
+        frame=reader.index,
+        culprit=built,
+        victim=reader.place,
+        tensor=write.tensor,
+        write=write,
+        route="inside",
+    )
+    call = built_out_of_place(write.op)(finding.code)
+    instead = phrase(BUILT_AS, call=call.rstrip(", ")) if call else ""
+    facts: dict[str, Word] = {"label": label(recording, write.tensor), "op": op}
+    return finding.told(LEFT_THERE, LET_IT_STAY, facts, called_on=write.place.line, instead=instead)

@@ -78,9 +78,9 @@ class AssignedParameters:
             self._found += [(WeakTensor(each), kind, place, before) for each in parameters]
 
     def _line(self, old: object) -> Place | None:
-        """The line of the function that made the optimiser, where it's under way: there, it can be made after that."""
-        gone = torch.nn.Module.parameters(old) if isinstance(old, torch.nn.Module) else [old]
-        makers = self._made.makers(each for each in gone if isinstance(each, torch.Tensor))
+        """The line that does so; of a module, in the function that made the optimiser, which can make it after that."""
+        gone = torch.nn.Module.parameters(old) if isinstance(old, torch.nn.Module) else ()
+        makers = self._made.makers(gone)
         inner = user_frame(sys._getframe(1))
         around = (frame for frame in user_frames(inner, None) if frame.f_code in makers)
         return self._source.place(next(around, inner))

@@ -43,6 +43,8 @@ def _ways(recording: Recording, diagnosis: Diagnosis) -> Iterator[tuple[Place | 
     """The lines that may be replaced, and how; the best first."""
     facts, culprit = dict(diagnosis.arguments), diagnosis.culprit
     match diagnosis.kind, str(facts.get("how") or facts.get("cause") or ""):
+        case "read_after_write", _:
+            yield culprit, built_out_of_place(f"{facts['op']}(inplace=True)")
         case "saved_tensor_modified", "":
             yield from _of_write(recording, diagnosis)
         case "silent_corruption", _ if facts.get("kept") == "version" and not facts.get("trained"):

@@ -376,7 +376,7 @@ def _by_name(found: ast.AST | None, op: str, name: str) -> tuple[str, str]:
 
 def _shortest(code: str, op: str) -> ast.AST | None:
     """The statement that writes by `op`, or its expression where others read what that gives; shortened."""
-    parts = _all(code)
+    parts = parts_of(code)
     simple = [each for each in parts if isinstance(each, ast.stmt) and not hasattr(each, "body")]
     for each in simple:
         if isinstance(each, ast.AugAssign):
@@ -429,7 +429,7 @@ def _shown(text: str) -> str:
     return text.replace("...", "…")
 
 
-def _all(code: str) -> list[ast.AST]:
+def parts_of(code: str) -> list[ast.AST]:
     """All that a line says; the head of a block, and of a call on several, counts as one."""
     for text in (code, f"{code} pass", *(f"{code}{')' * depth}" for depth in (1, 2, 3))):
         with contextlib.suppress(SyntaxError, ValueError):

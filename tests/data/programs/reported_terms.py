@@ -200,7 +200,7 @@ def e_layers_pruned_behind_the_optimiser():
 
     def speed_up(model):
         keep = model.first.weight.data.abs().sum(1).topk(6).indices
-        model.first = shrink(model.first, keep_out=keep)  # culprit
+        model.first = shrink(model.first, keep_out=keep)
         model.second = shrink(model.second, keep_in=keep)
 
     class Net(nn.Module):
@@ -221,7 +221,7 @@ def e_layers_pruned_behind_the_optimiser():
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     run(model, optimizer)
-    speed_up(model)
+    speed_up(model)  # culprit
     run(model, optimizer)
 
 
@@ -237,7 +237,7 @@ def e_norms_converted_behind_the_optimiser():
     def convert(module):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.BatchNorm1d):
-                setattr(module, name, group_norm(child.num_features))  # culprit
+                setattr(module, name, group_norm(child.num_features))
             else:
                 convert(child)
 
@@ -249,7 +249,7 @@ def e_norms_converted_behind_the_optimiser():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        convert(model)
+        convert(model)  # culprit
 
 
 @program()

@@ -1,0 +1,144 @@
+"""Modules that write in place, and lines that read what they were given afterwards; and some that are meant to."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from tests.data.programs import program
+
+
+def learned(net, x, laps=3):
+    """Trained for some laps to give zeros."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for _ in range(laps):
+        loss = net(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("read_after_write")
+def iw_shortcut_of_what_was_rectified():
+    """rosinality/vq-vae-2-pytorch#60: the branch begins with an activation in place, the shortcut comes after it."""
+
+    class Block(nn.Module):
+        def __init__(self, channels):
+            super().__init__()
+            self.branch = nn.Sequential(
+                nn.ReLU(inplace=True),  # culprit
+                nn.Conv1d(channels, 6, 3, padding=1),
+                nn.ReLU(inplace=True),
+                nn.Conv1d(6, channels, 1),
+            )
+
+        def forward(self, input):
+            out = self.branch(input)
+            out += input  # victim
+            return out
+
+    net = nn.Sequential(nn.Conv1d(2, 4, 3), Block(4), nn.ReLU(inplace=True), nn.Conv1d(4, 1, 1))
+    learned(net, torch.randn(3, 2, 8))
+
+
+@program("read_after_write")
+def iw_residual_on_one_line():
+    """`x` is looked up before the call, and added after it has been written."""
+
+    class Unit(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.activation, self.layer = nn.ELU(inplace=True), nn.Linear(4, 4)  # culprit
+
+        def forward(self, x):
+            return x + self.layer(self.activation(x))  # victim
+
+    net = nn.Sequential(nn.Linear(3, 4), Unit(), nn.Linear(4, 1))
+    learned(net, torch.randn(5, 3))
+
+
+@program("read_after_write")
+def iw_two_branches_of_one_input():
+    """The second branch begins with what the first has left of its input."""
+
+    class Fork(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.deep = nn.Sequential(nn.LeakyReLU(0.1, True), nn.Linear(4, 4))  # culprit
+            self.shallow = nn.Linear(4, 4)
+
+        def forward(self, features):
+            deep = self.deep(features)
+            shallow = self.shallow(features)  # victim
+            return torch.cat([deep, shallow], dim=1)
+
+    net = nn.Sequential(nn.Linear(3, 4), Fork(), nn.Linear(8, 1))
+    learned(net, torch.randn(5, 3))
+
+
+@program("read_after_write")
+def iw_input_compared_with_what_comes_out():
+    """How much is changed is asked of the input, which the first layer has changed itself."""
+    net = nn.Sequential(nn.Hardtanh(-1, 1, inplace=True), nn.Linear(3, 3))  # culprit
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        noisy = 2 * torch.randn(6, 3)
+        out = net(noisy)
+        loss = (out - noisy).square().mean()  # victim
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def iw_legal_activated_first_and_then_added():
+    """What was overwritten has its old name again: what follows means the new value."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act, self.layer = nn.ReLU(inplace=True), nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.act(x)
+            return x + self.layer(x)
+
+    net = nn.Sequential(nn.Linear(3, 4), Block(), nn.Linear(4, 1))
+    learned(net, torch.randn(5, 3))
+
+
+@program()
+def iw_legal_shortcut_taken_before():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.act = nn.BatchNorm1d(4), nn.ReLU(inplace=True)
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            identity = x
+            out = self.act(self.norm(self.first(x)))
+            out = self.second(out)
+            out += identity
+            return self.act(out)
+
+    net = nn.Sequential(nn.Linear(3, 4), Block(), Block(), nn.Linear(4, 1))
+    learned(net, torch.randn(5, 3))
+
+
+@program()
+def iw_legal_one_after_the_other():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.ModuleList([nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True)) for _ in range(3)])
+
+        def forward(self, x):
+            seen = [x]
+            for layer in self.inner:
+                x = layer(x)
+                seen.append(x)
+            return torch.cat(seen, dim=1)
+
+    net = nn.Sequential(nn.Linear(3, 4), Net(), nn.Linear(16, 1))
+    learned(net, torch.randn(5, 3))
