@@ -144,7 +144,7 @@ class Missed:
 @finder(order=13)
 def find_constant_terms(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that makes a term of a loss constant: of leaves that other terms and the next step train."""
-    calls, told = _calls(recording), set[tuple[Place | None, str]]()
+    calls, told = backward_only(recording), set[tuple[Place | None, str]]()
     ran = [recording.nodes[f.running].leaf for frames in calls for f in frames if f.running is not None]
     trained = {leaf for leaf in ran if leaf is not None}
     flow, makers, frames, since = Flow(recording), Makers(recording), iter(recording.frames), 0
@@ -165,7 +165,7 @@ def find_constant_terms(recording: Recording) -> Iterator[Diagnosis]:
         since = frames_of[-1].index
 
 
-def _calls(recording: Recording) -> list[list[Frame]]:
+def backward_only(recording: Recording) -> list[list[Frame]]:
     """The Frames of each call of backward; not of `autograd.grad`, which hands back what it was asked for."""
     calls: dict[int, list[Frame]] = {}
     for frame in recording.frames:
@@ -429,7 +429,7 @@ class _Lap:
         flow, made = Flow(self._recording), set(cut.frame.outputs)
         for frame in self._recording.frames:
             flow.remember(frame)
-        others = [each[0] for each in _calls(self._recording) if each[-1].index > cut.frame.index]
+        others = [each[0] for each in backward_only(self._recording) if each[-1].index > cut.frame.index]
         for other in [each for each in others if each is not self._first][:MOST_OF_A_LINE]:
             behind = set(flow.behind(roots_of(self._recording, other), set()))
             if made & behind:
