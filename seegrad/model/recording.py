@@ -309,10 +309,9 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """What no call of torch says, and a probe has seen in the user's own program: a line, and the tensors it is about.
+    """What a probe has seen in the user's own program after Frame `frame`: a line, and the tensors it is about.
 
-    `kind` is the word under which that probe tells of it and a finder asks for it; `facts`, name → words, are what the
-    finder's sentence says beside. It was seen after Frame `frame`.
+    `kind` is the probe's and the finder's word for it; `facts`, name → words, are what is said beside.
     """
 
     kind: str

@@ -245,15 +245,17 @@ def _item(container: ast.expr, part: str, stored: dict[str, list[ast.expr]]) -> 
     return None
 
 
-def _given(arguments: Iterable[ast.expr], stored: dict[str, list[ast.expr]]) -> Iterator[ast.expr]:
+def _given(arguments: Sequence[ast.expr], stored: dict[str, list[ast.expr]]) -> Iterator[ast.expr]:
     """Arguments one by one, as far as they can be told: those of a list, and of `*layers` where that is stored once."""
-    for each in arguments:
+    waiting = list(arguments)
+    while waiting:
+        each = waiting.pop(0)
         inner = each.value if isinstance(each, ast.Starred) else each
-        if isinstance(inner, ast.Name) and len(stored.get(inner.id, ())) == 1:
-            inner = stored[inner.id][0]
+        once = stored.get(inner.id, []) if isinstance(inner, ast.Name) else []
+        inner = once[0] if len(once) == 1 else inner
         if isinstance(inner, ast.List | ast.Tuple):
-            yield from _given(inner.elts, stored)
+            waiting[:0] = inner.elts
         elif isinstance(each, ast.Starred):
             return
         else:
-            yield each
+            yield inner
