@@ -77,14 +77,15 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
     code = recording.code or (((line, place.code),) if place is not None else ())
     victims = [recording.error.place if recording.error is not None else None, guilty.victim if guilty else None]
     told = {victim.line for victim in victims if victim is not None}
-    wrong = [(number, text) for number, text in code if number != line and text.strip()]
-    elsewhere = _is_elsewhere(recording, guilty)
-    right, did_it = _verdicts(guilty, elsewhere=elsewhere)
+    called = _called_on(recording, guilty)
+    wrong = [(number, text) for number, text in code if number not in (line, called) and text.strip()]
+    elsewhere = called is None and _is_elsewhere(recording, guilty)
+    right, did_it = _verdicts(guilty, called, elsewhere=elsewhere)
     return question(
         recording,
         "culprit",
         wanted.prompt or marked("Which line did the damage, if any did? Click it, or its pill."),
-        line,
+        line if called is None else [line, called],
         last_forward(recording),
         choices=(
             *(choice(str(number), text, "M04" if number in told else "") for number, text in wrong),
@@ -98,6 +99,15 @@ def _culprit(recording: Recording, wanted: Wanted) -> Question:
     )
 
 
+def _called_on(recording: Recording, guilty: Diagnosis | None) -> int | None:
+    """Of a module that was built to write in place: the line that called it, which is as guilty."""
+    if guilty is None or guilty.write_id is None:
+        return None
+    write = recording.writes[guilty.write_id]
+    built = recording.frames[write.frame].built
+    return write.place.line if built is not None and built == guilty.culprit else None
+
+
 def _is_elsewhere(recording: Recording, guilty: Diagnosis | None) -> bool:
     """Does the guilty line hand on what another line wrote?"""
     if guilty is None or guilty.culprit is None or guilty.write_id is None:
@@ -105,10 +115,13 @@ def _is_elsewhere(recording: Recording, guilty: Diagnosis | None) -> bool:
     return recording.writes[guilty.write_id].place.line != guilty.culprit.line
 
 
-def _verdicts(guilty: Diagnosis | None, *, elsewhere: bool) -> tuple[str, str]:
+def _verdicts(guilty: Diagnosis | None, called: int | None, *, elsewhere: bool) -> tuple[str, str]:
     """What is said of the right answer, and of a wrong one."""
     if guilty is None or guilty.culprit is None:
         return (_("No line did any damage."),) * 2
+    if called is not None:
+        said = _("Line {called} overwrote what backward needs, by what line {line} built to write in place.")
+        return (said.format(called=called, line=guilty.culprit.line),) * 2
     did_it = _("Line {line} did it: `{code}`.").format(line=guilty.culprit.line, code=guilty.culprit.code.strip())
     overwrote = _("Line {line} overwrote what backward needs.").format(line=guilty.culprit.line)
     wrote = guilty.kind in ("saved_tensor_modified", "silent_corruption") and not elsewhere

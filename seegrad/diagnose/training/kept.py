@@ -68,8 +68,9 @@ class Laps:
     def calls(self) -> dict[int, list[int]]:
         """The Frames of each backward call; `autograd.grad` is none."""
         found: dict[int, list[int]] = {}
+        asked = {frame.backward for frame in self.recording.frames if frame.op == "grad"}
         for frame in self.recording.frames:
-            if frame.backward is not None and frame.op != "grad":
+            if frame.backward is not None and frame.backward not in asked:
                 found.setdefault(frame.backward, []).append(frame.index)
         return found
 

@@ -137,6 +137,25 @@ def test_the_culprit_is_the_line_that_wrote() -> None:
     assert stopped.misconception == "M04"
 
 
+def test_the_line_that_builds_a_module_in_place_is_as_guilty_as_the_one_that_calls_it() -> None:
+    a = torch.ones(3, requires_grad=True)
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        activation = torch.nn.ReLU(inplace=True)
+        out = a.tanh()
+        kept = activation(out)
+        kept.sum().backward()
+    question = ask(rec.recording, "culprit")
+    built, made, called, stopped = (line for line, _ in rec.recording.code)
+    assert [judge(question, {"culprit": line}).right for line in (built, made, called, stopped)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert judge(question, {"culprit": stopped}).misconception == "M04"
+    assert f"Line {called} overwrote what backward needs, by what line {built} built" in question.right
+
+
 def test_where_nothing_went_wrong_the_same_is_asked_and_no_line_is_the_answer() -> None:
     question, guilty = ask(fine(), "culprit"), ask(overwritten_alias("data"), "culprit")
     assert question.prompt == guilty.prompt
