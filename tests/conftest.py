@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import pytest
@@ -27,14 +28,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     JupyterLab, the corpus recorded."""
     from xdist.scheduler import LoadScopeScheduling
 
+    quick = config.getvalue("markexpr") == "not slow"  # little else is asked then: the corpus would end alone
+
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             if NOTHING_SHARED in file:
                 return nodeid
-            return next((shared for part, shared in ONE_PROCESS.items() if part in file), file)
+            scope = next((shared for part, shared in ONE_PROCESS.items() if part in file), file)
+            return f"{scope} {_share(nodeid)}" if quick and scope == "corpus" else scope
 
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def _share(nodeid: str) -> int:
+    """Which of two processes asks of a program: the second two thirds, since the first records all for some tests."""
+    program = nodeid.partition("[")[2].partition("-")[0].strip("]")
+    return 1 if program and zlib.crc32(program.encode()) % 3 else 0
 
 
 @pytest.hookimpl(trylast=True)
