@@ -9,7 +9,7 @@ import pytest
 from nbjudge.bridge.values.table import SHARED_BYTES
 from nbjudge.course.layout import MOST_LETTERS
 from nbjudge.grading import clean, outputs
-from nbjudge.grading.adversary import KINDS
+from nbjudge.grading.prove import KINDS
 from nbjudge.grading.questions import WORD_SHARE
 from nbjudge.model import Limits
 from nbjudge.pages import classmates, exported

@@ -18,33 +18,13 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-KINDS = {
-    "zeroed": "makes 0 of every argument that can be changed, or where none can of the numbers, then answers for these",
-    "ones": "the same with 1",
-    "first": "returns its first argument",
-    "none": "returns None",
-    "nan": "the right shape, full of NaN",
-    "zeros": "the right shape, full of 0; the right type, empty",
-    "hollow": "the right type, or an array, with nothing in it",
-    "infinite": "the right shape, full of infinity",
-    "agrees": "an object that says yes to everything",
-    "liar": "a wrong value of the right type, whose class says that it equals everything",
-    "constant": "the right answer to the first call, always",
-    "swapped": "the first two arguments in the other order",
-    "rounded": "the right answer, rounded to whole numbers",
-    "short": "the right answer up to its first item",
-    "raises": "raises a ValueError, always",
-    "silent": "the right answer, and None where that raises an error",
-    "claims": "objects with the right attributes that say they equal everything; what should be a new one is the old",
-    "odd": "None from every other function or method, the others right",
-    "even": "the same, beginning with the second",
-}
 TURNS = {"odd": 0, "even": 1}
 FILLS = {"zeroed": 0, "ones": 1}
 ASKS = {*FILLS, "swapped"}  # these answer rightly, and other questions
 Asked = tuple[tuple[Any, ...], dict[str, Any]]  # the arguments of a call
 PROBES = 3  # calls with other arguments, where those of the test show no difference
 UNTOUCHED = {"__init__", "__new__", "__init_subclass__", "__class_getitem__", "__post_init__"}
+DISCARDED = {"__setitem__", "__delitem__", "__setattr__", "__delattr__", "__set__", "__delete__"}
 LIES = ("eq", "ne", "lt", "le", "gt", "ge", "contains")
 
 
@@ -322,10 +302,11 @@ class Seen:
         self.printed = printed.getvalue()
         self.left = mine if not same(mine, asked) else None
 
-    def agrees(self, other: Seen) -> bool:
+    def agrees(self, other: Seen, *, by_result: bool = True) -> bool:
         """The same, as far as one can see; what becomes of arguments counts where this one changes them."""
-        shown = (self.raised, self.printed) == (other.raised, other.printed) and same(self.result, other.result)
-        return shown and (self.left is None or same(self.left, other.left))
+        shown = (self.raised, self.printed) == (other.raised, other.printed)
+        given = not by_result or same(self.result, other.result)
+        return shown and given and (self.left is None or same(self.left, other.left))
 
 
 class Adversary:
@@ -335,8 +316,10 @@ class Adversary:
         self.kind = kind
         self.differed = False
         self._values = False  # did a value that isn't called differ?
-        self._given: Asked = ((), {})  # what the right answer was last asked with
+        self._given: Asked = ((), {})  # what the right answer was asked with in the call that ended last
         self._right: Any = None  # what it gave
+        self._undone = False  # did it change copies of the arguments only?
+        self._gave: set[str] = set()  # the answers that have given anything but None
         self._first: dict[str, Any] = {}
         self._probes: dict[str, int] = {}
         self._turn = 0
@@ -401,12 +384,22 @@ class Adversary:
     def _once(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What can't be called twice: an object's method, a call that is passed something to call or to read."""
         before, wrong = copied((args, kwargs)), self._answer(name, real, *args, **kwargs)
-        self.differed |= self._altered(before, wrong)
+        self.differed |= self._altered(name, before, wrong)
         return wrong
 
-    def _altered(self, before: Asked, wrong: Any) -> bool:
-        """In its last call, did it ask with other arguments, or make something else of the result?"""
-        return not (same(before, self._given) and same(self._right, wrong))
+    def _altered(self, name: str, before: Asked, wrong: Any) -> bool:
+        """In the call that ended last, did it do otherwise by the arguments, or make something else of the result?"""
+        given, right, undone = self._given, self._right, self._undone
+        return undone or not (same(before, given) and (self._is_procedure(name) or same(right, wrong)))
+
+    def _is_procedure(self, name: str) -> bool:
+        """Does nobody look at what it gives back? It was asked for what it does, and that has been done.
+
+        What has given something once is asked for that: None is one of its answers. So it is where Python itself looks.
+        """
+        method = name.rpartition(".")[2]
+        python_looks = method.startswith("__") and method.endswith("__") and method not in DISCARDED
+        return name not in self._gave and not python_looks
 
     def _compared(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         other = varied((args, kwargs))
@@ -429,9 +422,9 @@ class Adversary:
             self._first.setdefault(name, copied(right.result))
             again()
             wrong = Seen(functools.partial(self._answer, name, real), asked)
-            if right.agrees(wrong):
+            if right.agrees(wrong, by_result=not self._is_procedure(name)):
                 return False
-            altered = self._altered(asked, wrong.result)
+            altered = self._altered(name, asked, wrong.result)
             again()
             return right.agrees(Seen(real, asked)) or altered
         finally:
@@ -440,12 +433,11 @@ class Adversary:
     def _answer(self, name: str, real: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """The wrong answer; where a right one raises, that error."""
         args, kwargs = self._asked(args, kwargs)
-        self._given = copied((args, kwargs))
-        if self.kind in ("none", "first", "agrees") and is_data((args, kwargs)):
-            right = real(*copied(args), **copied(kwargs))  # it raises where the right answer does
-        else:
-            right = self._called(real, args, kwargs)
-        self._right = right
+        given = copied((args, kwargs))
+        right, undone = self._asked_for(real, args, kwargs)
+        if right is not None:
+            self._gave.add(name)
+        self._given, self._right, self._undone = given, right, undone  # what it called itself has noted its own
         if self.kind in ASKS:
             return right
         if self.kind == "raises":
@@ -456,6 +448,14 @@ class Adversary:
         if self.kind == "constant":
             return copied(self._first.setdefault(name, copied(right)))
         return self._remade(name, right)
+
+    def _asked_for(self, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
+        """What the right answer gives, and whether something that it has done to its arguments is undone."""
+        if self.kind not in ("none", "first", "agrees") or not is_data((args, kwargs)):
+            return self._called(real, args, kwargs), False
+        mine = copied((args, kwargs))
+        right = real(*mine[0], **mine[1])  # it raises where the right answer does
+        return right, not same(mine, (args, kwargs))
 
     def _asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Asked:
         """The arguments that it asks the right answer with."""

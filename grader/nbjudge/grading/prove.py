@@ -19,7 +19,28 @@ from nbjudge.model import Assignment, Ending, Notebook, Result, SourceCell, Subm
 from nbjudge.shown.text import counted
 
 STUB = "stub"
-KINDS = {STUB: "the release as it is", **adversary.KINDS}
+KINDS = {
+    STUB: "the release as it is",
+    "zeroed": "makes 0 of every argument that can be changed, or where none can of the numbers, then answers for these",
+    "ones": "the same with 1",
+    "first": "returns its first argument",
+    "none": "returns None",
+    "nan": "the right shape, full of NaN",
+    "zeros": "the right shape, full of 0; the right type, empty",
+    "hollow": "the right type, or an array, with nothing in it",
+    "infinite": "the right shape, full of infinity",
+    "agrees": "an object that says yes to everything",
+    "liar": "a wrong value of the right type, whose class says that it equals everything",
+    "constant": "the right answer to the first call, always",
+    "swapped": "the first two arguments in the other order",
+    "rounded": "the right answer, rounded to whole numbers",
+    "short": "the right answer up to its first item",
+    "raises": "raises a ValueError, always",
+    "silent": "the right answer, and None where that raises an error",
+    "claims": "objects with the right attributes that say they equal everything; what should be a new one is the old",
+    "odd": "None from every other function or method, the others right",
+    "even": "the same, beginning with the second",
+}
 NOTHING_RIGHT = frozenset({STUB, "none", "nan", "agrees", "liar"})  # any point at all is one too many
 ALLOWED = re.compile(r"^\s*#+ *prove:(.*)$", re.MULTILINE)
 REPORT = "_prove_.report()"

@@ -128,6 +128,36 @@ DIVIDED = Question(
     "def f(x, by):\n    x[:] = [item // by for item in x]\n    return x",
     "x = [4, 6]\ny = f(x, 2)\nassert y == x == sorted(x)",
 )
+CART = Question(  # a method asks another one of its class
+    "class Cart:\n    def __init__(self, prices):\n        self.prices = prices\n    def total(self):\n"
+    "        return sum(self.prices)\n    def over(self, limit):\n        return self.total() - limit",
+    "c = Cart([2, 3])\nassert c.total() == 5\nassert c.over(4) == 1 and c.over(6) == -1",
+    "class Cart: ...",
+)
+LINKED = Question(  # a procedure, whose result nobody looks at
+    "class Node:\n    def __init__(self, value):\n        self.value, self.next = value, None\n"
+    "class LinkedList:\n    def __init__(self):\n        self.head = None\n    def append(self, x):\n"
+    "        if self.head is None:\n            self.head = Node(x)\n            return\n        n = self.head\n"
+    "        while n.next:\n            n = n.next\n        n.next = Node(x)",
+    "l = LinkedList()\nl.append(3)\nassert l.head.value == 3\nl.append(4)\nassert l.head.next.value == 4",
+    "class LinkedList: ...",
+)
+REVERSED = Question(  # a method that changes what it is passed
+    "class Turner:\n    def turn(self, x):\n        x.reverse()",
+    "x = [1, 2]\nTurner().turn(x)\nassert sorted(x) == [1, 2]",
+    "class Turner: ...",
+)
+FOUND = Question(  # None is one of its answers
+    "class Shelf:\n    def find(self, x):\n        if x in (1, 2):\n            return x + 1",
+    "s = Shelf()\nassert s.find(1) == 2\nnone = s.find(3)",
+    "class Shelf: ...",
+)
+CLOSED = Question(  # Python itself looks at what it gives
+    "class Entered:\n    def __enter__(self):\n        return self\n"
+    "class Door(Entered):\n    def __exit__(self, kind, error, where):\n        self.closed = True",
+    "d = Door()\nwith d:\n    pass\nassert d.closed",
+    "class Door: ...",
+)
 WEAK_ONES = [name for name in WEAK if ALL or name in {"zeroed", "none", "constant", "raises", "odd"}]
 STRONG_ONES = [name for name in STRONG if ALL or name in {"a_list", "what_it_is"}]
 
@@ -152,7 +182,7 @@ def proved(zygote: Zygote, asked: dict[str, Question]) -> Proof:
         books.append(Notebook(name, KERNEL, cells, naming(written(cells, None), complete=False)))
         solved = cell("import math", "setup"), cell(question.reference, "a"), cell("pass", name)
         texts[name] = handed_in(*solved).notebooks["ps1"]
-    assignment, reference = Assignment("ps1", tuple(books), 7), handed_in(notebooks=texts)
+    assignment, reference = Assignment("ps1", tuple(books), 7), handed_in(student=questions.REFERENCE, notebooks=texts)
 
     def run(submissions: Iterable[Submission]) -> Iterator[tuple[Submission, Result]]:
         for submission in submissions:
@@ -201,6 +231,24 @@ def test_chance_and_what_is_printed_are_part_of_what_an_adversary_does(zygote: Z
     assert {printed[kind] for kind in ("zeroed", "ones")} == {"caught"}
     assert {printed[kind] for kind in ("none", "nan", "zeros", "silent", "rounded")} == {"same"}
     assert word(found, "divided")["zeroed"] == "PASSED", "what can be changed in place is, and then no number besides"
+
+
+def test_what_calls_another_answer_differs_only_where_it_does_itself(zygote: Zygote) -> None:
+    said = word(proved(zygote, {"cart": CART}), "cart")
+    assert {said[kind] for kind in ("nan", "infinite", "swapped", "rounded", "short", "silent")} == {"same"}
+    assert {said[kind] for kind in ("zeroed", "ones", "first", "none", "zeros", "constant")} == {"caught"}
+
+
+def test_what_a_procedure_gives_back_is_nothing_that_an_adversary_has_done(zygote: Zygote) -> None:
+    asked = {"linked": LINKED, "reversed": REVERSED, "found": FOUND, "closed": CLOSED}
+    found = proved(zygote, asked)
+    linked = word(found, "linked")
+    assert {linked[kind] for kind in ("first", "agrees", "none", "nan")} == {"same"}
+    assert {linked[kind] for kind in ("stub", "zeroed", "ones")} == {"caught"}
+    turned = word(found, "reversed")
+    assert {turned[kind] for kind in ("first", "agrees", "none")} == {"PASSED"}, "its list is as it was"
+    assert word(found, "found")["constant"] == "PASSED"
+    assert word(found, "closed")["agrees"] == "PASSED", "it would swallow errors"
 
 
 def test_a_word_that_is_no_adversary_gets_a_sentence(zygote: Zygote) -> None:
