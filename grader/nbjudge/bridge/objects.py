@@ -384,7 +384,7 @@ def bound_to(value: Any) -> Any:
     if not isinstance(value, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
         return None
     of = value.__self__
-    if of is None or isinstance(of, types.ModuleType | tuple | frozenset) or is_value(of):
+    if of is None or isinstance(of, types.ModuleType | tuple | frozenset | BaseException) or is_value(of):
         return None
     return None if getattr(of, value.__name__, None) != value else of
 

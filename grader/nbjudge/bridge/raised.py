@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+import contextlib
+import types
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from nbjudge.bridge.libraries import name_in_library
+from nbjudge.bridge.libraries import home_of, name_in_library
 from nbjudge.bridge.objects import RemoteClass
-from nbjudge.bridge.values import UnsupportedError
+from nbjudge.bridge.values import UnsupportedError, is_value
 from nbjudge.bridge.values.containers import STUDENT
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
 
 REASON_CHARS = 2000
 PARTS = 64
+GIVEN_BYTES = 1 << 16  # of one attribute that a class gives: nobody may ever ask for it
+NESTED = 3  # errors within errors of which what their classes give is told, too
+NATIVE: Mapping[type, tuple[str, ...]] = {  # fields of Python's own that aren't made of the arguments
+    OSError: ("errno", "strerror", "filename", "filename2"),
+    ImportError: ("msg", "name", "path"),
+    AttributeError: ("name", "obj"),
+    NameError: ("name",),
+}
+PYTHONS = frozenset(dir(BaseException))  # what every error has: no attribute of a student's may stand in their place
 NOTES = "__notes__"
 SAID = "_said_"  # in an error made here: its text over there
 MADE_OF = "_made_of_"  # in a class made here: the one that the other side knows, for an error that is passed back
+
+
+_telling: list[BaseException] = []  # the outermost first
 
 
 class RemoteError(Exception):
@@ -37,17 +51,67 @@ def described(error: BaseException, encode: Callable[[Any], Any], *, classes: bo
     tree["bases"] = [base.__name__[:200] for base in type(error).__mro__[:PARTS]]
     if isinstance(error, UnsupportedError):
         return tree | {"unsupported": True}
-    tree["args"] = [encode(Attempted(item)) for item in error.args[:PARTS]]
+    if any(error is one for one in _telling):
+        raise UnsupportedError("an error that holds itself")
+    _telling.append(error)
+    try:
+        return tree | _parts(error, encode, classes=classes)
+    finally:
+        _telling.pop()
+
+
+def _parts(error: BaseException, encode: Callable[[Any], Any], *, classes: bool) -> dict[str, Any]:
+    tree: dict[str, Any] = {"args": [encode(Attempted(item)) for item in error.args[:PARTS]]}
     kind = vars(type(error)).get(MADE_OF, type(error))
     known = isinstance(error, Exception) and (classes or isinstance(kind, RemoteClass))
     if known or name_in_library(kind):
         tree["class"] = encode(kind)
     if known:
-        attributes = [pair for pair in vars(error).items() if pair[0] != SAID][:PARTS]
+        attributes = [pair for pair in vars(error).items() if pair[0] != SAID]
+        attributes += _given(error) if classes and len(_telling) <= NESTED else []
+        attributes = attributes[:PARTS]
         tree["vars"] = [[str(name)[:200], encode(Attempted(item))] for name, item in attributes]
     if error.__cause__ is not None:
         tree["cause"] = encode(Attempted(error.__cause__))
     return tree
+
+
+def _given(error: BaseException) -> Iterator[tuple[str, Any]]:
+    """What its classes give it, as it is now: by a property or a slot, for all, as a method, in fields of Python's.
+
+    It is asked for here, where its code belongs; over there nothing of it may run.
+    """
+    seen = {*PYTHONS, *vars(error)}
+    for kind in type(error).__mro__:
+        for name, part in list(vars(kind).items()):
+            if name in seen or name.startswith("__"):
+                continue
+            seen.add(name)
+            with contextlib.suppress(Exception):  # a property of the student's may raise anything
+                item = getattr(error, name)
+                if _is_told(kind, name, part, item):
+                    yield name, item
+
+
+def _is_told(kind: type, name: str, part: Any, item: Any) -> bool:
+    """Of what a class gives: methods of the notebook's own, small data, and whatever a property or a slot holds."""
+    if kind.__module__ == "builtins":
+        return name in NATIVE.get(kind, ()) and is_value(item) and _is_small(item)
+    if isinstance(part, types.FunctionType | staticmethod | classmethod):
+        return home_of(kind) is None
+    return _is_small(item) if is_value(item) else hasattr(type(part), "__get__")
+
+
+def _is_small(value: Any) -> bool:
+    parts, size = [value], 0
+    while parts and size <= GIVEN_BYTES:
+        part = parts.pop()
+        size += len(part) if isinstance(part, str | bytes | bytearray) else 8 + int(getattr(part, "nbytes", 0))
+        if isinstance(part, dict):
+            parts += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple | set | frozenset):
+            parts += part
+    return size <= GIVEN_BYTES
 
 
 def _said(error: BaseException) -> str:
@@ -65,6 +129,9 @@ class Kinds(Protocol):
 
     def of_library(self, kind: type) -> type | None:
         """The library's own that it stands for, where that may be raised."""
+
+    def beside(self, mark: str) -> contextlib.AbstractContextManager[None]:
+        """Meanwhile what is decoded comes from beside where the exception does."""
 
 
 def made(tree: Any, decode: Callable[[Any], Any], kinds: Kinds) -> BaseException:
@@ -85,13 +152,27 @@ def made(tree: Any, decode: Callable[[Any], Any], kinds: Kinds) -> BaseException
     for pair in listed(tree, "vars", PARTS) if "vars" in tree else ():
         if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:
             raise WireError("An exception's attributes aren't pairs.")
-        item = decode(pair[1])
-        if not isinstance(item, UnsupportedError) and (not pair[0].startswith("__") or pair[0] == NOTES):
+        is_function = type(pair[1]) is dict and pair[1].get("t") == "function"  # what each gives has places of its own
+        with kinds.beside(f"!.{pair[0]}"[:80]) if is_function else contextlib.nullcontext():
+            item = decode(pair[1])
+        if not isinstance(item, UnsupportedError) and not _put_into_field(error, pair[0], item) and _may_have(pair[0]):
             own[pair[0]] = item
     error.__dict__.update(own | {SAID: reason})
     cause = decode(tree["cause"]) if "cause" in tree else None
     error.__cause__ = cause if isinstance(cause, Exception) else None
     return error
+
+
+def _may_have(name: str) -> bool:
+    return name == NOTES or not (name.startswith("__") or name in PYTHONS)
+
+
+def _put_into_field(error: BaseException, name: str, item: Any) -> bool:
+    """Into the one of Python's own that has this name, if there is one: no attribute would be found beside it."""
+    kind = next((kind for kind in type(error).__mro__ if name in NATIVE.get(kind, ())), None)
+    if kind is not None and is_value(item):
+        vars(kind)[name].__set__(error, item)
+    return kind is not None
 
 
 def is_told(error: BaseException) -> bool:

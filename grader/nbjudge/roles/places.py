@@ -257,7 +257,7 @@ class Places:
             return about
         if asked.op == "special" and asked.name in ARITHMETIC:
             return about if ours else None
-        member = asked.op == "method" or any(place.startswith("<") for place in asked.places)
+        member = asked.op == "method" or any(place.startswith("<") or "!" in place for place in asked.places)
         called = asked.op in ("method", "call") or (asked.op, asked.name) == ("special", "__call__")
         return about if ours and called and member and self._says_yes_or_no(asked, result) else None
 

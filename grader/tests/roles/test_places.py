@@ -125,6 +125,14 @@ def test_points_that_rest_on_words_alone_say_so(test: str, claims: Any, alone: b
     assert (outcome.kind, outcome.claims, outcome.alone) == (Ending.PASSED, claims, alone)
 
 
+def test_a_yes_of_an_error_s_own_method_is_a_word_too(zygote: Zygote) -> None:
+    source = "class Short(Exception):\n    lacks = lambda self, n: True\ndef f(n): raise Short(n)"
+    test = "try:\n    f(3)\nexcept Short as error:\n    assert error.lacks(3){and_so}\nelse:\n    assert False"
+    for and_so, claims in (("", ("a call of function",)), (" and error.args == (3,)", ("a call of function",))):
+        outcome = only(run(zygote, answer(source), check(test.format(and_so=and_so)), beside=source))
+        assert (outcome.kind, outcome.claims) == (Ending.PASSED, claims)
+
+
 def test_a_word_that_the_reference_answer_did_not_give_makes_points_rest_on_it(zygote: Zygote) -> None:
     plain = "class Vector:\n    def __init__(self, x): self.x = x"
     test = check("v = Vector(1)\nassert v.x == 1 and (v == Vector(1)) in (True, False)")
