@@ -282,6 +282,8 @@ class _Run:
             return _left_alone(submission, NO_STUDENT)
         if why := self._spent(submission):
             return _left_alone(submission, why)
+        if kept and kept.void:
+            kept = None
         if kept and applied == kept.key and self._published(student) and self.record.settled(kept):
             return Entry(student, kept, problem(kept), unchanged=True)
         return submission, kept

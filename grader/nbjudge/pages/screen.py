@@ -101,15 +101,17 @@ def table(entries: Sequence[Entry]) -> str:
 
 def _row(entry: Entry) -> tuple[str, str, str, str]:
     result = entry.result
+    known = entry.standing.scores if entry.standing else ()
+    graded = any((score.manual if result.void else score.points) is not None for score in known)
+    points = "–" if (result.refusal is not None or result.void) and not graded else _points(entry, "/")
     if result.refusal is not None:
-        graded = entry.standing is not None and any(score.points is not None for score in entry.standing.scores)
-        return entry.student, _points(entry, "/") if graded else "–", "", entry.problem or ""
+        return entry.student, points, "", entry.problem or ""
     by_hand = {score.grade_id for score in entry.standing.scores if score.manual is not None} if entry.standing else ()
     kinds = Counter(
         SCORED_BY_HAND if outcome.grade_id in by_hand else outcome.kind.value for outcome in result.outcomes
     )
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return entry.student, _points(entry, "/"), counts, "; ".join(_remarks(entry))
+    return entry.student, points, counts, "; ".join(_remarks(entry))
 
 
 def _remarks(entry: Entry) -> Iterable[str]:

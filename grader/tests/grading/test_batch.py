@@ -29,7 +29,7 @@ from nbjudge.grading.batch import Entry, Farm, RunOptions, autograde, proof
 from nbjudge.grading.farm import grade_all
 from nbjudge.model import Assignment, Ending, Executed, Outcome
 from nbjudge.pages.regrade import moved, rows
-from nbjudge.pages.screen import table
+from nbjudge.pages.screen import explain, table
 from nbjudge.shown.text import printable
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
@@ -127,9 +127,20 @@ def test_a_damaged_kept_result_is_run_again(course: Course) -> None:
 def test_our_own_failure_is_reported_recorded_as_ungraded_and_tried_again_next_time(course: Course) -> None:
     entries = run(course, Counting(Ending.GRADER_FAILURE))
     assert {entry.problem for entry in entries.values()} == {"grader failure: said"}
+    assert {line.split()[1] for line in table([*entries.values()]).splitlines()[2:5]} == {"–"}, "it is no zero"
     healed = Counting()
     assert {entry.problem for entry in run(course, healed).values()} == {None}
     assert healed.runs == 3
+
+
+def test_why_of_our_own_failure_tells_it_of_each_question(course: Course) -> None:
+    run(course, Counting(Ending.GRADER_FAILURE))
+    with Record(course) as record:
+        standing, key = record.standing("ada", small.NAME), record.applied(small.NAME)["ada"]
+    assert standing is not None
+    said = explain(standing, Kept(course.state).get(key))
+    assert said.count("  grader failure: no score of ") == said.count("    said\n") == 2
+    assert "not kept" not in said
 
 
 def test_a_course_may_be_in_a_folder_with_brackets(course: Course) -> None:
