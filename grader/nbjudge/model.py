@@ -217,7 +217,7 @@ class Result:
 
     @property
     def void(self) -> bool:
-        """Whether the grader failed, and no question got a verdict: it is tried again, and the student had no attempt."""
+        """Whether the grader failed, and no question got a verdict: it is tried again, and was no attempt."""
         return self.failed_by_us and not any(outcome.kind in VERDICTS for outcome in self.outcomes)
 
     def to_json(self) -> str:

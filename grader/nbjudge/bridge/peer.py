@@ -22,7 +22,7 @@ from nbjudge.bridge.carry import Carrier, Plain, Yours
 from nbjudge.bridge.effects import Effects
 from nbjudge.bridge.floor import Floor
 from nbjudge.bridge.raised import Attempted, RemoteError
-from nbjudge.bridge.standing import USES, Role, Sought, Stand, step
+from nbjudge.bridge.standing import DONE, USES, Role, Sought, Stand, step
 from nbjudge.bridge.values import Body, Crossing, UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
 from nbjudge.errors import GraderError, WireError
@@ -192,7 +192,7 @@ class Peer:
             return NotImplemented
         if name == "__bool__":
             return True
-        raise TypeError(f"{name} of {type(thing).__name__}: it can only be {standing.role.value.split()[-1]}ed here")
+        raise TypeError(f"{name} of {type(thing).__name__}: it can only be {DONE[standing.role]} here")
 
     def _send_question(self, op: str, said: Mapping[str, Any], value: Any) -> UnsupportedError | None:
         """What can't be said is the caller's problem; what has changed here is told in any case."""

@@ -193,3 +193,4 @@ USES: Mapping[Role, frozenset[str]] = {  # the special methods that may be used 
     Role.CALLABLE: frozenset({"__call__"}),
     Role.ITERATOR: frozenset({"__iter__", "__next__", "__length_hint__"}),
 }
+DONE: Mapping[Role, str] = {Role.CALLABLE: "called", Role.ITERATOR: "iterated over"}  # what "it can only be …" ends in

@@ -113,15 +113,15 @@ def of_python_s_own(lend: Lend) -> Any:
             return file.read()
 
     def fetch() -> Any:
-        import nothing_of_this_name  # type: ignore[import-not-found]
+        import nothing_of_this_name  # type: ignore[import-not-found]  # it isn't there
 
         return nothing_of_this_name
 
     def look() -> Any:
-        return [1].nothing  # type: ignore[attr-defined]
+        return [1].nothing  # type: ignore[attr-defined]  # what is tested
 
     def name() -> Any:
-        return nobody  # type: ignore[name-defined] # noqa: F821 - what is tested
+        return nobody  # type: ignore[name-defined]  # noqa: F821 - what is tested
 
     def key() -> Any:
         return {}["k"]
@@ -143,7 +143,7 @@ def of_python_s_own(lend: Lend) -> Any:
 def of_a_file_s_own_error(lend: Lend) -> Any:
     class Locked(OSError):
         @property
-        def filename(self) -> str:  # type: ignore[override]
+        def filename(self) -> str:  # type: ignore[override]  # as a student may
             return "mine"
 
     def fail() -> None:
@@ -165,8 +165,8 @@ def that_holds_itself(lend: Lend) -> Any:
 
     def fail() -> None:
         error = Round()
-        error.me = error  # type: ignore[attr-defined]
-        error.size = 3  # type: ignore[attr-defined]
+        error.me = error  # type: ignore[attr-defined]  # what is tested
+        error.size = 3  # type: ignore[attr-defined]  # what is tested
         raise error
 
     return caught(lend(fail)).size

@@ -217,6 +217,14 @@ def test_a_score_is_a_number_whatever_the_answer_gave(source: str, points: float
     assert outcome.points == points, outcome
 
 
+def test_what_can_only_be_iterated_over_is_told_so_when_it_is_called(zygote: Zygote) -> None:
+    beside = "class f:\n    def __init__(self, x): self.x = x"
+    outcome = only(
+        run(zygote, answer("from unittest.mock import MagicMock\nf = MagicMock()"), check("f(1)"), beside=beside)
+    )
+    assert "__call__ of MagicMock: it can only be iterated over here" in outcome.message
+
+
 @pytest.mark.parametrize(
     ("source", "said", "kind"),
     [
