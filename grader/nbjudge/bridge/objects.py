@@ -270,7 +270,7 @@ def make_class(
         "_asker_": asker,
         "_shown_": shown,
     }
-    if (plain := next((base for base in bases if isinstance(base, type) and base in PLAIN_BASES), None)) is not None:
+    if (plain := next(filter(None, map(_plain_base, bases)), None)) is not None:
         members["_shown_"] = type(named, (plain,), {"__module__": STUDENT})
     real = [base for base in bases if isinstance(base, type) and _may_be_base(base)]
     if any(issubclass(base, BaseException) for base in real):
@@ -287,6 +287,13 @@ def make_class(
         return RemoteClass(named, tuple(real), members)
     except TypeError:  # bases that can't go together here
         return RemoteClass(named, (RemoteObject,), members)
+
+
+def _plain_base(base: Any) -> type | None:
+    """The plain class that it is, or is derived from over there, as one of a `namedtuple`."""
+    shown = type.__getattribute__(base, "_shown_") if isinstance(base, RemoteClass) else base
+    found = shown.__mro__ if isinstance(shown, type) and (shown is not base or base in PLAIN_BASES) else ()
+    return next((kind for kind in found if kind in PLAIN_BASES), None)
 
 
 def _may_be_base(base: type) -> bool:

@@ -390,6 +390,25 @@ def functions(lend: Lend) -> Any:
     )
 
 
+def derived_from_a_plain_class(lend: Lend) -> Any:
+    class Point(collections.namedtuple("Point", "x y")):  # type: ignore[misc]  # of fields that are told as a text
+        """A point."""
+
+        def half(self) -> Any:
+            return self.x / 2
+
+    class Bag(list[int]):
+        """Numbers."""
+
+    class Large(Bag):
+        """Of many."""
+
+    kinds = lend(Point), lend(Bag), lend(Large)
+    point, bag, large = kinds[0](4, 5), kinds[1]([3]), kinds[2]([1, 2])
+    is_what = [[isinstance(one, kind) for kind in (tuple, list, *kinds)] for one in (point, bag, large)]
+    return is_what, point.x, point.half(), list(large)
+
+
 def errors(lend: Lend) -> Any:
     own = lend(OwnError)
 
