@@ -70,6 +70,10 @@ class Carrier:
         """Meanwhile what is heard comes from beside there: an exception's parts, a callback's arguments."""
         return self.at(Stand(Role.STRANGER, self.places).under(mark))
 
+    def of_error(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Meanwhile what is heard is what an exception that comes from here has under this name."""
+        return self.at(Stand(Role.STRANGER, tuple(place.rstrip("!") for place in self.places)).under(f"!.{name[:80]}"))
+
     def clear(self) -> None:
         """A new question: lists, dicts and copies of earlier ones aren't shared any more."""
         self.containers.clear()

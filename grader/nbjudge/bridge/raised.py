@@ -87,7 +87,7 @@ def _given(error: BaseException) -> Iterator[tuple[str, Any]]:
             if name in seen or name.startswith("__"):
                 continue
             seen.add(name)
-            with contextlib.suppress(Exception):  # a property of the student's may raise anything
+            with contextlib.suppress(Exception, SystemExit):  # a property of the student's may raise anything
                 item = getattr(error, name)
                 if _is_told(kind, name, part, item):
                     yield name, item
@@ -130,8 +130,8 @@ class Kinds(Protocol):
     def of_library(self, kind: type) -> type | None:
         """The library's own that it stands for, where that may be raised."""
 
-    def beside(self, mark: str) -> contextlib.AbstractContextManager[None]:
-        """Meanwhile what is decoded comes from beside where the exception does."""
+    def of_error(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Meanwhile what is decoded is what the exception has under this name."""
 
 
 def made(tree: Any, decode: Callable[[Any], Any], kinds: Kinds) -> BaseException:
@@ -153,7 +153,7 @@ def made(tree: Any, decode: Callable[[Any], Any], kinds: Kinds) -> BaseException
         if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:
             raise WireError("An exception's attributes aren't pairs.")
         is_function = type(pair[1]) is dict and pair[1].get("t") == "function"  # what each gives has places of its own
-        with kinds.beside(f"!.{pair[0]}"[:80]) if is_function else contextlib.nullcontext():
+        with kinds.of_error(pair[0]) if is_function else contextlib.nullcontext():
             item = decode(pair[1])
         if not isinstance(item, UnsupportedError) and not _put_into_field(error, pair[0], item) and _may_have(pair[0]):
             own[pair[0]] = item

@@ -482,7 +482,7 @@ def _where(places: tuple[str, ...]) -> str:
     verb = "returned" if place.endswith("()") else "is"
     owner, _, member = place.removesuffix("()").rpartition(">.")
     name = f"{member} of {owner[1:]}" if owner.startswith("<") else place.removesuffix("()")
-    return f"{name} {verb}{inside}" if name else "the answer gave"
+    return f"{name} {verb}{inside}".replace("()!.", "'s error's ") if name else "the answer gave"
 
 
 def _expected(roles: frozenset[str]) -> str:

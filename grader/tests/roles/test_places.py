@@ -133,6 +133,15 @@ def test_a_yes_of_an_error_s_own_method_is_a_word_too(zygote: Zygote) -> None:
         assert (outcome.kind, outcome.claims) == (Ending.PASSED, claims)
 
 
+def test_what_an_error_s_method_gives_has_a_place_with_a_name(zygote: Zygote) -> None:
+    lies = "type('Yes', (), {'__eq__': lambda s, o: True})()"
+    beside = "class Short(Exception):\n    def say(self): return 'short'\ndef f(): raise Short()"
+    test = check("try:\n    f()\nexcept Short as error:\n    assert error.say() == 'short'\nelse:\n    assert False")
+    assert only(run(zygote, answer(beside), test, beside=beside)).kind is Ending.PASSED
+    outcome = only(run(zygote, answer(beside.replace("'short'", lies)), test, beside=beside))
+    assert (outcome.points, outcome.message) == (0, "f's error's say returned a Yes, expected a str.")
+
+
 def test_a_word_that_the_reference_answer_did_not_give_makes_points_rest_on_it(zygote: Zygote) -> None:
     plain = "class Vector:\n    def __init__(self, x): self.x = x"
     test = check("v = Vector(1)\nassert v.x == 1 and (v == Vector(1)) in (True, False)")
