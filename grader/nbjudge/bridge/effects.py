@@ -17,6 +17,7 @@ from typing import Any
 from nbjudge.bridge.around.parts import Part
 from nbjudge.bridge.values import generators, streams
 from nbjudge.bridge.values.arrays import is_mixed
+from nbjudge.bridge.values.memories import write
 from nbjudge.bridge.values.packages import pictures, symbols
 from nbjudge.bridge.values.records import is_record
 from nbjudge.bridge.values.table import package_of
@@ -99,10 +100,10 @@ class Effects:
         """Something that is known by `key` is about to be changed here as it was over there."""
         self._new.append(Change(key, undo, ours))
 
-    def note_container(self, value: Any, ours: bool) -> None:
-        """The same of a list, dict, set, array or picture."""
+    def note_container(self, value: Any, known_as: Any, ours: bool) -> None:
+        """The same of a list, dict, set, array or picture; a view that came back is known as the array it is one of."""
         before = _array_clone(value) if generators.is_generator(value) or streams.is_stream(value) else value.copy()
-        change = Change(id(value), lambda: _refill(value, before), ours)
+        change = Change(id(known_as), lambda: _refill(value, before), ours)
         if streams.is_stream(value):
             change = replace(change, is_one=lambda: streams.content(value) != streams.content(before))
         self._new.append(change)
@@ -253,7 +254,7 @@ def _refill(value: Any, items: Any) -> None:
     elif streams.is_stream(value):
         streams.put(value, items)
     else:
-        value[...] = items
+        write(value, items)
 
 
 def _array_clone(value: Any) -> Any:

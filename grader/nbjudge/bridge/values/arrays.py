@@ -1,4 +1,7 @@
-"""NumPy's arrays, which both sides may change in place, and its numbers: bytes and a dtype. NumPy may be missing."""
+"""NumPy's arrays, which both sides may change in place, and its numbers: bytes and a dtype. NumPy may be missing.
+
+Where an array's items lie beside others' is told with it (`memories.py`), so a view is a view over there.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import re
 import sys
 from typing import Any
 
+from nbjudge.bridge.values.memories import Memories, plain, write
 from nbjudge.bridge.values.shared import InPlace, share
 from nbjudge.bridge.values.table import (
     ITEMS,
@@ -45,12 +49,7 @@ def _carried(dtype: Any) -> bool:
 def is_array(value: Any) -> bool:
     """An array of NumPy's, exactly, with a dtype that is carried."""
     numpy = sys.modules.get("numpy")
-    return numpy is not None and issubclass(type(value), numpy.ndarray) and _carried(_plain(value).dtype)
-
-
-def _plain(value: Any) -> Any:
-    """The array itself, where its class is derived from NumPy's."""
-    return value if type(value) is _numpy().ndarray else _numpy().ndarray.view(value, _numpy().ndarray)
+    return numpy is not None and issubclass(type(value), numpy.ndarray) and _carried(plain(value).dtype)
 
 
 def _is_dtype(value: Any) -> bool:
@@ -75,7 +74,7 @@ def is_number(value: Any) -> bool:
 
 def said(value: Any, encode: Encoder) -> dict[str, Any]:
     """Where an array's bytes lie in the body, and what they are."""
-    value = _plain(value)
+    value = plain(value)
     if value.size > ITEMS or value.nbytes > STORAGE_BYTES:
         raise UnsupportedError(f"an array of more than {ITEMS} items or {STORAGE_BYTES >> 20} MiB")
     native = value.astype(value.dtype.newbyteorder("="), copy=False)
@@ -92,14 +91,41 @@ def heard(tree: Any, decode: Decoder) -> Any:
     dtype = numpy.dtype(name)
     if math.prod(shape) > ITEMS or math.prod(shape) * dtype.itemsize != whole(tree, "size_bytes", 0, STORAGE_BYTES):
         raise WireError("An array isn't as large as its shape.")
-    data = bytearray(decode.crossing.body.take(whole(tree, "start"), whole(tree, "size_bytes")))
+    data = decode.crossing.body.take(whole(tree, "start"), whole(tree, "size_bytes"))
     if name == "bool":
-        data = bytearray(map(bool, data))
-    return numpy.frombuffer(data, dtype=dtype).reshape(shape)
+        data = bytes(map(bool, data))
+    return numpy.frombuffer(data, dtype=dtype).reshape(shape).copy()
+
+
+def _placed(value: Any, encode: Encoder) -> dict[str, Any]:
+    """The same of a shared array, with where it lies, and what may not be written."""
+    array, shared = plain(value), encode.crossing.shared
+    number = shared.number_of(value)
+    place = {} if number is None else shared.memories.said(array, number)
+    return said(array, encode) | place | ({} if array.flags.writeable else {"read_only": True})
 
 
 def _fill(array: Any, tree: Tree, decode: Decoder) -> Any:
-    return _filled(array, heard(tree.get("v"), decode))
+    told, memories = tree.get("v"), decode.crossing.shared.memories
+    new = heard(told, decode)
+    if array is not None:
+        _refill(array, new, whole(tree, "id"), memories)
+        return array
+    if type(told) is dict and tree.get("id") is not None:
+        new = memories.made(told, new, whole(tree, "id")) if "memory" in told else new
+        new.flags.writeable = new.flags.writeable and told.get("read_only") is not True
+    return new
+
+
+def _refill(array: Any, new: Any, number: int, memories: Memories) -> None:
+    """What is read-only over there may change here by what shares its memory; what is so here stays as it is."""
+    if array.flags.writeable or memories.is_ours(number):
+        _filled(array, new)
+    elif new.shape != array.shape or new.dtype != array.dtype:
+        raise WireError("An array has changed its shape or type.")
+    else:
+        write(array, new)
+    memories.check(number)
 
 
 def _filled(array: Any, new: Any) -> Any:
@@ -108,7 +134,9 @@ def _filled(array: Any, new: Any) -> Any:
     if new.shape != array.shape or new.dtype != array.dtype:
         raise WireError("An array has changed its shape or type.")
     if not array.flags.writeable:
-        raise UnsupportedError("a read-only array that was written to")
+        if plain(array).tobytes() != new.tobytes():
+            raise UnsupportedError("a read-only array that was written to")
+        return array
     array[...] = new
     return array
 
@@ -153,7 +181,7 @@ def _mixed(value: Any, encode: Encoder) -> dict[str, Any]:
     """Its items, which cross each by itself."""
     if value.size > MOST:
         raise UnsupportedError(f"an array of more than {MOST} texts or objects")
-    items = _plain(value).ravel().tolist()
+    items = plain(value).ravel().tolist()
     return {"dtype": value.dtype.str[1:], "shape": list(value.shape), "v": [*map(encode, items)]}
 
 
@@ -174,7 +202,12 @@ def _mixed_heard(tree: Any, decode: Decoder) -> Any:
     return array.reshape(shape)
 
 
-share("array", (), InPlace(said, _fill, lambda array: _plain(array).tobytes()), takes=is_array)
-share("mixed", (), InPlace(_mixed, _fill_mixed, lambda array: _plain(array).tobytes()), takes=is_mixed)
+share(
+    "array",
+    (),
+    InPlace(_placed, _fill, lambda array: plain(array).tobytes(), last=lambda array: not array.flags.writeable),
+    takes=is_array,
+)
+share("mixed", (), InPlace(_mixed, _fill_mixed, lambda array: plain(array).tobytes()), takes=is_mixed)
 known(ValueKind("npdtype", (), lambda value, _encode: {"t": "npdtype", "v": value.name}, _dtype_heard, takes=_is_dtype))
 known(ValueKind("scalar", (), _number, _number_heard, takes=is_number))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from nbjudge.bridge.values.memories import Memories
 from nbjudge.bridge.values.table import Decoder, Encoder, Tree, UnsupportedError, ValueKind, kind_of, known
 from nbjudge.errors import WireError
 from nbjudge.wire import text, whole
@@ -27,6 +28,7 @@ class InPlace:
     fill: Callable[[Any, Tree, Decoder], Any]  # returns the container, a new one where none was given
     snapshot: Callable[[Any], Any]  # bytes, or a tuple of its items
     empty: Callable[[], Any] = lambda: None  # made before its items where it may hold itself
+    last: Callable[[Any], bool] = lambda _value: False  # is it filled behind what it shares its memory with?
 
 
 _in_place: dict[str, InPlace] = {}
@@ -51,13 +53,14 @@ class Containers:
     """One side's table. `side` keeps the numbers of the two sides apart."""
 
     def __init__(self, side: int) -> None:
-        self.changing: Callable[[Any, bool], None] | None = None  # told before the other side's change is taken over
+        self.changing: Callable[[Any, Any, bool], None] | None = None  # told before the other side's are taken over
         self._side = side
         self._next = side
         self._shared: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # id() of a shared container → its number
         self._agreed: dict[int, Any] = {}  # its items, as both sides last knew them
         self._filling: set[int] = set()
+        self.memories = Memories(side, self._shared)  # that arrays lie in
 
     def clear(self) -> None:
         """A new question: nothing is shared any more."""
@@ -65,11 +68,15 @@ class Containers:
         self._numbers.clear()
         self._agreed.clear()
         self._filling.clear()
+        self.memories.clear()
+
+    def number_of(self, value: Any) -> int | None:
+        """The number of what is shared."""
+        return self._numbers.get(id(value))
 
     def tree(self, value: Any, encode: Encoder) -> dict[str, Any]:
         """A container as a tree: what it holds where it is new to the other side, else its number alone."""
-        number = self._numbers.get(id(value))
-        if number is not None:
+        if (number := self.number_of(value)) is not None:
             return {"t": "same", "id": number}
         number = self._share(value)
         try:
@@ -107,19 +114,27 @@ class Containers:
         return told
 
     def apply(self, told: Iterable[Any], decode: Decoder) -> None:
-        """Take over what the other side has changed."""
-        for tree in told:
-            if type(tree) is not dict:
-                raise WireError("A changed container isn't an object.")
-            number = whole(tree, "id")
-            value = self._find(number)
-            if text(tree, "t") != _name(value):
-                raise WireError("A container has become one of another kind.")
-            if self.changing is not None:
-                self.changing(value, number % 2 == self._side)
+        """Take over what the other side has changed: all that is changed here is known before anything is."""
+        found = [self._told(tree) for tree in told]
+        if self.changing is not None:
+            ours = {self.memories.of(number): value for number, value, _ in found if number % 2 == self._side}
+            for number, value, _ in found:
+                known_as = ours[of] if (of := self.memories.of(number)) is not None and of in ours else value
+                self.changing(value, known_as, self.memories.is_ours(number))
+        first, behind = ([one for one in found if _is_last(one[1]) is late] for late in (False, True))
+        for number, value, tree in first + behind:
             self._filling.add(number)  # a key may ask the other side for its hash meanwhile
             _in_place[_name(value)].fill(value, tree, decode)
             self._agree(number, value)
+
+    def _told(self, tree: Any) -> tuple[int, Any, Tree]:
+        if type(tree) is not dict:
+            raise WireError("A changed container isn't an object.")
+        number = whole(tree, "id")
+        value = self._find(number)
+        if text(tree, "t") != _name(value):
+            raise WireError("A container has become one of another kind.")
+        return number, value, tree
 
     def unused(self) -> list[int]:
         """Forget what nobody here holds any more; the numbers, for the other side to do the same."""
@@ -134,6 +149,7 @@ class Containers:
             if value is not None:
                 self._numbers.pop(id(value), None)
                 self._agreed.pop(number, None)
+                self.memories.leave(number)
 
     def __len__(self) -> int:
         return len(self._shared)
@@ -194,6 +210,10 @@ class Copies:
 def _name(value: Any) -> str:
     kind = kind_of(value)
     return "" if kind is None else kind.name
+
+
+def _is_last(value: Any) -> bool:
+    return _in_place[_name(value)].last(value)
 
 
 def _snapshot(value: Any) -> Any:

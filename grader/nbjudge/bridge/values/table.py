@@ -61,6 +61,11 @@ class Body:
 class Sharing(Protocol):
     """What both sides hold and may change in place."""
 
+    memories: Any  # that arrays lie in
+
+    def number_of(self, value: Any) -> int | None:
+        """The number of what is shared."""
+
     def tree(self, value: Any, encode: Encoder) -> dict[str, Any]:
         """A container as a tree."""
 

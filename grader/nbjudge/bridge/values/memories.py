@@ -1,0 +1,315 @@
+"""Memory that arrays share: who writes into one writes into its views, also where they cross at different times.
+
+An array is a window on a memory: an offset, strides, a shape. Either side numbers the memories that it brings; the
+other makes one as large. Only items of arrays that cross are ever told of: what lies between or around them reads as
+zeros over there, and nobody can show, or write, what the one who brought it hasn't passed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import importlib
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbjudge.bridge.values.table import DIMENSIONS, SHARED_BYTES, STORAGE_BYTES, UnsupportedError
+from nbjudge.errors import WireError
+from nbjudge.wire import listed, whole
+
+FAR = 1 << 40  # no stride is longer
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where an array's items lie in a memory."""
+
+    offset: int
+    strides: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def on(self, flat: Any) -> Any:
+        """The array, on these bytes; NumPy looks as well whether it lies within."""
+        array = importlib.import_module("numpy").ndarray
+        return array(self.shape, self.dtype, buffer=flat, offset=self.offset, strides=self.strides)
+
+    def items_of(self, flat: Any) -> Any:
+        """The bytes of its items, in an array of one item a byte; of a dimension that is broadcast one suffices."""
+        shape = [1 if step == 0 else size for size, step in zip(self.shape, self.strides, strict=True)]
+        array, bytes_each = importlib.import_module("numpy").ndarray, self.dtype.itemsize
+        return array((*shape, bytes_each), flat.dtype, buffer=flat, offset=self.offset, strides=(*self.strides, 1))
+
+    def lies_within(self, size: int) -> bool:
+        """Does it stay inside of so many bytes?"""
+        ends = [(count - 1) * step for count, step in zip(self.shape, self.strides, strict=True)]
+        low = self.offset + sum(min(end, 0) for end in ends)
+        return low >= 0 and self.offset + sum(max(end, 0) for end in ends) + self.dtype.itemsize <= size
+
+    def has(self, array: Any) -> bool:
+        """Do this array's items lie in the same order?"""
+        steps = zip(self.shape, self.strides, array.strides, strict=True)
+        return all(count == 1 or step == its for count, step, its in steps)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its items."""
+        return math.prod(self.shape) * int(self.dtype.itemsize)
+
+
+@dataclass(slots=True)
+class Memory:
+    """One that both sides have. Its arrays keep it alive: it is forgotten with the last one that is shared."""
+
+    number: int
+    size: int
+    start: int  # its address here
+    beside: int  # bytes that the first array on it doesn't show
+    shown: Any  # for each byte, whether an array that crossed shows it; None: all are
+    members: set[int] = field(default_factory=set)  # the numbers of those arrays
+    truths: set[int] = field(default_factory=set)  # of those whose items are truth values
+
+    def show(self, extent: Extent) -> None:
+        """An array that shows these items crosses."""
+        if self.shown is not None:
+            extent.items_of(self.shown)[...] = True
+            if self.shown.all():
+                self.shown = None
+
+    def shows(self, extent: Extent) -> bool:
+        """Have all of these items crossed?"""
+        return self.shown is None or bool(extent.items_of(self.shown).all())
+
+
+class Memories:
+    """One side's. `arrays` are the shared ones, by number."""
+
+    def __init__(self, side: int, arrays: Mapping[int, Any]) -> None:
+        self._side = self._next = side
+        self._arrays = arrays
+        self._known: dict[int, Memory] = {}
+        self._of: dict[int, Memory] = {}  # a shared array's
+        self._starts: list[tuple[int, int]] = []  # sorted: address, number
+        self._beside = [0, 0]  # what the memories of each side hold that isn't shown by the first array of each
+
+    def clear(self) -> None:
+        """A new question."""
+        self._known.clear()
+        self._of.clear()
+        self._starts.clear()
+        self._beside = [0, 0]
+
+    def leave(self, number: int) -> None:
+        """This array isn't shared any more."""
+        if (memory := self._of.pop(number, None)) is None:
+            return
+        memory.members.discard(number)
+        memory.truths.discard(number)
+        if not memory.members:
+            del self._known[memory.number]
+            del self._starts[bisect.bisect_left(self._starts, (memory.start, memory.number))]
+            self._beside[memory.number % 2] -= memory.beside
+
+    def of(self, number: int) -> int | None:
+        """The number of a shared array's memory."""
+        memory = self._of.get(number)
+        return None if memory is None else memory.number
+
+    def is_ours(self, number: int) -> bool:
+        """Did this side bring the memory of this array, or the array itself?"""
+        memory = self._of.get(number)
+        return (number if memory is None else memory.number) % 2 == self._side
+
+    # ------------------------------------------------------------------ telling
+
+    def said(self, array: Any, number: int) -> dict[str, Any]:
+        """Where a shared array lies; nothing where its items travel alone.
+
+        Raises:
+            UnsupportedError: it shows what lies beside an array that the other side has passed.
+        """
+        if (
+            not array.size
+            or not array.dtype.isnative
+            or (memory := self._of.get(number) or self._around(array)) is None
+        ):
+            return {}
+        if array.dtype.kind == "b" and bool((array.view("u1") > 1).any()):
+            raise UnsupportedError("an array of truth values in whose memory other numbers are")
+        extent = Extent(address(array) - memory.start, array.strides, array.shape, array.dtype)
+        if memory.number % 2 == self._side:
+            memory.show(extent)
+        elif not memory.shows(extent):
+            raise UnsupportedError("an array of what lies in memory beside one that was passed")
+        self._join(memory, number, array)
+        owner = {"owner": True} if array.base is None else {}
+        return {"memory": [memory.number, memory.size], "offset": extent.offset, "strides": [*extent.strides], **owner}
+
+    def _around(self, array: Any) -> Memory | None:
+        """The memory that an array lies in, a new one where none is known."""
+        low, high = _bounds(array)
+        if (found := self._covering(low, high)) is not None or (flat := flat_of(array)) is None:
+            return found
+        whole_one = (address(flat), address(flat) + flat.nbytes)
+        if not whole_one[0] <= low <= high <= whole_one[1]:
+            return None
+        for start, end in (whole_one, (low, high)):  # of one that is too large, what this array lies in
+            if end - start <= STORAGE_BYTES and self._has_room(self._side, end - start, array.nbytes, SHARED_BYTES):
+                self._next += 2
+                return self._know(self._next, end - start, start, array)
+        return None
+
+    def _covering(self, low: int, high: int) -> Memory | None:
+        at = bisect.bisect_right(self._starts, (low, sys.maxsize)) - 1
+        found = self._known[self._starts[at][1]] if at >= 0 else None
+        return found if found is not None and high <= found.start + found.size else None
+
+    def _has_room(self, side: int, size: int, shown: int, room: int) -> bool:
+        return self._beside[side % 2] + max(0, size - shown) <= room
+
+    def _know(self, number: int, size: int, start: int, first: Any) -> Memory:
+        """From now on there is this memory, of which `first` is the first array."""
+        all_of_it = first.nbytes == size and (first.flags.c_contiguous or first.flags.f_contiguous)
+        shown = None if all_of_it else importlib.import_module("numpy").zeros(size, bool)
+        memory = self._known[number] = Memory(number, size, start, max(0, size - first.nbytes), shown)
+        bisect.insort(self._starts, (start, number))
+        self._beside[number % 2] += memory.beside
+        return memory
+
+    def _join(self, memory: Memory, number: int, array: Any) -> None:
+        memory.members.add(number)
+        if array.dtype.kind == "b":
+            memory.truths.add(number)
+        self._of[number] = memory
+
+    # ------------------------------------------------------------------ hearing
+
+    def made(self, tree: Any, items: Any, number: int) -> Any:
+        """A new array whose items came, where the other side says that it lies; WireError where it can't."""
+        named, size = _two(listed(tree, "memory", 2))
+        extent, memory = _extent(tree, items), self._known.get(named)
+        if not items.size or not extent.lies_within(size) or (memory is not None and memory.size != size):
+            raise WireError("An array doesn't lie in its memory.")
+        if memory is None:
+            made = self._brought(named, size, extent, owner=tree.get("owner") is True)
+            memory = self._know(named, size, address(made) - extent.offset, made)
+            made[...] = items
+            memory.show(extent)
+        else:
+            flat = self._flat(memory)
+            made = extent.on(flat)
+            if memory.number % 2 != self._side:
+                _take(memory, extent, flat, items)
+            elif not memory.shows(extent):
+                raise WireError("An array shows what was never passed.")
+        self._join(memory, number, made)
+        _check(made)
+        return made
+
+    def _brought(self, number: int, size: int, extent: Extent, *, owner: bool) -> Any:
+        """The first array on a memory of the other side's; one that lies nowhere else owns it here as there."""
+        if number % 2 == self._side or size > STORAGE_BYTES:
+            raise WireError("An array names memory that isn't there.")
+        if not self._has_room(number, size, extent.size_bytes, 2 * SHARED_BYTES):  # twice: over there some have gone
+            raise WireError("Arrays lie in more memory than they show.")
+        numpy = importlib.import_module("numpy")
+        if owner and extent.size_bytes == size:
+            for order in "CF":
+                if extent.has(made := numpy.empty(extent.shape, extent.dtype, order=order)):
+                    return made
+        return extent.on(numpy.zeros(size, numpy.uint8))
+
+    def _flat(self, memory: Memory) -> Any:
+        """The bytes of a known memory: each of its arrays has them."""
+        flat = flat_of(self._arrays[next(iter(memory.members))])
+        start = memory.start - address(flat)
+        return flat[start : start + memory.size]
+
+    def check(self, number: int) -> None:
+        """What shares memory with an array that was changed has no truth value but 0 and 1; WireError otherwise."""
+        memory = self._of.get(number)
+        for member in () if memory is None else memory.truths:
+            _check(self._arrays[member])
+
+
+def _take(memory: Memory, extent: Extent, flat: Any, items: Any) -> None:
+    """Write what is new of it: what both sides know already changes in no other way than as a change."""
+    if memory.shown is None:
+        return
+    new = ~extent.items_of(memory.shown)
+    once = tuple(slice(0, 1) if step == 0 else slice(None) for step in extent.strides)
+    extent.items_of(flat)[new] = items[once].copy()[..., None].view("u1")[new]
+    memory.show(extent)
+
+
+def _check(array: Any) -> None:
+    if array.dtype.kind == "b" and bool((plain(array).view("u1") > 1).any()):
+        raise WireError("A truth value in an array is neither.")
+
+
+def _two(told: list[Any]) -> tuple[int, int]:
+    if len(told) != 2 or any(type(part) is not int or part <= 0 for part in told):
+        raise WireError("An array's memory isn't one.")
+    return told[0], told[1]
+
+
+def _extent(tree: Any, items: Any) -> Extent:
+    """Of a dimension of one item the stride is anything, so it's made a plain one."""
+    strides = listed(tree, "strides", DIMENSIONS)
+    if len(strides) != items.ndim or any(type(step) is not int or abs(step) > FAR for step in strides):
+        raise WireError("An array's strides aren't ones.")
+    steps = [step if count > 1 else items.itemsize for step, count in zip(strides, items.shape, strict=True)]
+    return Extent(whole(tree, "offset"), tuple(steps), items.shape, items.dtype)
+
+
+# ---------------------------------------------------------------------- arrays, by their addresses
+
+
+def plain(value: Any) -> Any:
+    """The array itself, where its class is derived from NumPy's."""
+    array = sys.modules["numpy"].ndarray
+    return value if type(value) is array else array.view(value, array)
+
+
+def address(array: Any) -> int:
+    """Of its first item."""
+    return int(plain(array).__array_interface__["data"][0])
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    ends = [(count - 1) * step for count, step in zip(array.shape, array.strides, strict=True)]
+    low = address(array)
+    return low + sum(min(end, 0) for end in ends), low + sum(max(end, 0) for end in ends) + array.itemsize
+
+
+def flat_of(array: Any) -> Any:
+    """The bytes of the memory that an array lies in, as NumPy knows it; None where they aren't plain and in a row."""
+    numpy, root = sys.modules["numpy"], array
+    while (base := numpy.ndarray.base.__get__(root)) is not None:
+        base = base.base if type(base).__name__ == "DummyArray" else base  # as_strided keeps one in between
+        if not issubclass(type(base), numpy.ndarray):
+            break
+        root = base
+    root = plain(root)
+    if root.dtype.hasobject or not (root.flags.c_contiguous or root.flags.f_contiguous):
+        return None
+    try:
+        return root.reshape(-1, order="A").view(numpy.uint8)
+    except (TypeError, ValueError):  # items of no bytes, or of ones that NumPy keeps to itself
+        return None
+
+
+def write(array: Any, items: Any) -> None:
+    """Write into an array, also into a read-only view on what can be written.
+
+    Raises:
+        UnsupportedError: nobody here may write there.
+    """
+    if not array.flags.writeable:
+        flat = flat_of(array)
+        if flat is None or not flat.flags.writeable:
+            raise UnsupportedError("a read-only array that was written to")
+        array = Extent(address(array) - address(flat), array.strides, array.shape, array.dtype).on(flat)
+    array[...] = items
