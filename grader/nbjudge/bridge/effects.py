@@ -276,7 +276,7 @@ def _is_copied(value: Any) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    return type(value).__module__ == "numpy" and type(value).__name__ == "ndarray"
+    return package_of(type(value)) == "numpy" and type(value).__name__ in ("ndarray", "matrix", "MaskedArray")
 
 
 def _is_frame(value: Any) -> bool:

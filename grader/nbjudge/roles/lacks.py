@@ -13,6 +13,7 @@ from numbers import Number
 from typing import Any
 
 from nbjudge.bridge.objects import RemoteClass, RemoteObject
+from nbjudge.bridge.values.packages.masked import has_masked
 from nbjudge.bridge.values.packages.pictures import is_picture
 from nbjudge.bridge.values.packages.symbols import is_matrix, is_symbolic, items_of, size_of
 from nbjudge.bridge.values.records import fields_in
@@ -167,6 +168,8 @@ def _is_missing(value: Any) -> bool:
         return not cmath.isfinite(value)
     if _shape(value) is None:
         return False
+    if has_masked(value):
+        return True
     if package_of(type(value)) == "pandas":
         return _is_missing_of_pandas(value)
     numpy, letter = sys.modules["numpy"], getattr(getattr(value, "dtype", None), "kind", "O")

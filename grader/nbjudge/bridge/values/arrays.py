@@ -42,19 +42,29 @@ def _numpy() -> Any:
     return sys.modules["numpy"]
 
 
-def _carried(dtype: Any) -> bool:
+def is_carried(dtype: Any) -> bool:
+    """Do arrays of it cross as bytes?"""
     return dtype.name in NUMBERS or bool(TIMES.fullmatch(dtype.name))
 
 
 def is_array(value: Any) -> bool:
-    """An array of NumPy's, exactly, with a dtype that is carried."""
+    """An array of NumPy's, or a matrix, with a dtype that is carried."""
+    return _is_any(value) and not is_masked(value) and is_carried(plain(value).dtype)
+
+
+def _is_any(value: Any) -> bool:
     numpy = sys.modules.get("numpy")
-    return numpy is not None and issubclass(type(value), numpy.ndarray) and _carried(plain(value).dtype)
+    return numpy is not None and issubclass(type(value), numpy.ndarray)
+
+
+def is_masked(value: Any) -> bool:
+    """Is it an array of which items may be masked?"""
+    return _is_any(value) and "numpy.ma" in sys.modules and issubclass(type(value), _numpy().ma.MaskedArray)
 
 
 def _is_dtype(value: Any) -> bool:
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.dtype) and _carried(value)
+    return numpy is not None and isinstance(value, numpy.dtype) and is_carried(value)
 
 
 def _dtype_heard(tree: Tree, _decode: Decoder) -> Any:
@@ -68,7 +78,7 @@ def is_number(value: Any) -> bool:
     numpy = sys.modules.get("numpy")
     here = type(value)
     return (
-        numpy is not None and issubclass(here, numpy.generic) and here.__module__ == "numpy" and _carried(value.dtype)
+        numpy is not None and issubclass(here, numpy.generic) and here.__module__ == "numpy" and is_carried(value.dtype)
     )
 
 
@@ -97,7 +107,7 @@ def heard(tree: Any, decode: Decoder) -> Any:
     return numpy.frombuffer(data, dtype=dtype).reshape(shape).copy()
 
 
-def _placed(value: Any, encode: Encoder) -> dict[str, Any]:
+def placed(value: Any, encode: Encoder) -> dict[str, Any]:
     """The same of a shared array, with where it lies, and what may not be written."""
     array, shared = plain(value), encode.crossing.shared
     number = shared.number_of(value)
@@ -105,16 +115,30 @@ def _placed(value: Any, encode: Encoder) -> dict[str, Any]:
     return said(array, encode) | place | ({} if array.flags.writeable else {"read_only": True})
 
 
-def _fill(array: Any, tree: Tree, decode: Decoder) -> Any:
-    told, memories = tree.get("v"), decode.crossing.shared.memories
-    new = heard(told, decode)
+def _matrix_too(value: Any, encode: Encoder) -> dict[str, Any]:
+    return placed(value, encode) | ({"matrix": True} if issubclass(type(value), _numpy().matrix) else {})
+
+
+def filled(array: Any, number: Any, told: Any, decode: Decoder) -> Any:
+    """A shared array with these items, a new one where there is none yet; WireError where they don't fit."""
+    new, memories = heard(told, decode), decode.crossing.shared.memories
     if array is not None:
-        _refill(array, new, whole(tree, "id"), memories)
+        _refill(array, new, number, memories)
         return array
-    if type(told) is dict and tree.get("id") is not None:
-        new = memories.made(told, new, whole(tree, "id")) if "memory" in told else new
+    if type(number) is int:
+        new = memories.made(told, new, number) if "memory" in told else new
         new.flags.writeable = new.flags.writeable and told.get("read_only") is not True
     return new
+
+
+def _fill(array: Any, tree: Tree, decode: Decoder) -> Any:
+    told = tree.get("v")
+    made = filled(None if array is None else plain(array), tree.get("id"), told, decode)
+    if array is not None or type(told) is not dict or told.get("matrix") is not True:
+        return made if array is None else array
+    if made.ndim != len("ij"):
+        raise WireError("A matrix hasn't rows and columns.")
+    return made.view(_numpy().matrix)
 
 
 def _refill(array: Any, new: Any, number: int, memories: Memories) -> None:
@@ -173,8 +197,7 @@ def _as(name: str, number: complex) -> Any:
 
 def is_mixed(value: Any) -> bool:
     """An array of texts, bytes or Python's own things."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and issubclass(type(value), numpy.ndarray) and bool(MIXED.fullmatch(value.dtype.str[1:]))
+    return _is_any(value) and not is_masked(value) and bool(MIXED.fullmatch(value.dtype.str[1:]))
 
 
 def _mixed(value: Any, encode: Encoder) -> dict[str, Any]:
@@ -205,7 +228,7 @@ def _mixed_heard(tree: Any, decode: Decoder) -> Any:
 share(
     "array",
     (),
-    InPlace(_placed, _fill, lambda array: plain(array).tobytes(), last=lambda array: not array.flags.writeable),
+    InPlace(_matrix_too, _fill, lambda array: plain(array).tobytes(), last=lambda array: not array.flags.writeable),
     takes=is_array,
 )
 share("mixed", (), InPlace(_mixed, _fill_mixed, lambda array: plain(array).tobytes()), takes=is_mixed)
