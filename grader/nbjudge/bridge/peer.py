@@ -73,6 +73,8 @@ class Peer:
         self.changes: Changes | None = self.effects if side == 0 else None
         self.parts |= {name: make(self) for name, make in PARTS.items()}
         self.carrier = Carrier(side, self)
+        for part in self.parts.values():
+            part.lie_in(self.carrier.containers.memories)
         self.carrier.containers.changing = self.effects.note_container if side == 0 else None
         self.surroundings = Surroundings(self.parts, side)
         self.replaced = Replaced()

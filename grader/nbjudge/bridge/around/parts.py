@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from nbjudge.bridge.values.memories import Memories
 from nbjudge.bridge.values.table import Body
 from nbjudge.wire import Packet
 
@@ -66,6 +67,9 @@ class Part(Protocol):
 
     def hear(self, said: Any, body: Body) -> None:
         """Take over what the other side has said."""
+
+    def lie_in(self, memories: Memories) -> None:
+        """What arrays lie in: it may be the same."""
 
     def pinned(self) -> AbstractContextManager[None]:
         """Meanwhile nothing that the other side may be about to name vanishes."""

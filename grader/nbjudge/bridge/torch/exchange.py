@@ -16,6 +16,7 @@ from nbjudge.bridge.torch.autograd import storage_bytes
 from nbjudge.bridge.torch.kinds import TENSORS, Bare
 from nbjudge.bridge.torch.mirror import Message, Mirror
 from nbjudge.bridge.torch.reads import FACTS, Reads, watched
+from nbjudge.bridge.values.memories import Memories
 from nbjudge.bridge.values.table import Body, UnsupportedError
 from nbjudge.errors import WireError
 from nbjudge.wire import Packet, whole
@@ -74,6 +75,10 @@ class Exchange:
     def hear(self, said: Any, body: Body) -> None:
         """Take over what the other side says is new, changed or gone."""
         self.mirror.apply(said, bytes(body.data))
+
+    def lie_in(self, memories: Memories) -> None:
+        """Arrays' memory and tensors' storages may be the same."""
+        self.mirror.memories, memories.lender = memories, self.mirror
 
     def pinned(self) -> contextlib.AbstractContextManager[None]:
         """Meanwhile no shared tensor vanishes."""

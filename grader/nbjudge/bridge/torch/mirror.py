@@ -37,8 +37,9 @@ from nbjudge.bridge.torch.records import (
     read_window,
     record_tree,
 )
-from nbjudge.bridge.torch.storages import Storage
+from nbjudge.bridge.torch.storages import Storage, StorageBeneath
 from nbjudge.bridge.values import Body, UnsupportedError
+from nbjudge.bridge.values.memories import Extent, Memories, Memory, raw
 from nbjudge.bridge.values.table import SHARED_BYTES, STORAGE_BYTES, whole_numbers
 from nbjudge.errors import WireError
 from nbjudge.wire import listed
@@ -87,6 +88,7 @@ class Mirror:
         self._products = products
         self.hooks = Relays(hook, settle)
         self.changes: Changes | None = None
+        self.memories: Memories | None = None  # that arrays lie in
         self._side = self._next = side
         self.ledger = Ledger(weak=side == 0)
         self._unseen: set[int] = set()  # brought in as the start of a history alone: an answer isn't told their numbers
@@ -201,13 +203,48 @@ class Mirror:
             raise UnsupportedError(f"a tensor of {here.nbytes() >> 20} MiB (at most {STORAGE_BYTES >> 20} are carried)")
         if here.nbytes() + sum(shared.here.nbytes() for shared in self.ledger.storages.values()) > SHARED_BYTES:
             raise UnsupportedError(f"more than {SHARED_BYTES >> 20} MiB of tensors at once")
-        storage = Storage(self._new_number(), here, None)
+        storage = Storage(self._new_number(), here, None, self._arrays_beneath(here))
         self.ledger.know(storage)
         return storage.id
+
+    def _arrays_beneath(self, here: torch.UntypedStorage) -> tuple[Memory, int] | None:
+        """The arrays' memory that a storage lies on, as where a tensor was made from an array."""
+        low = here.data_ptr()
+        found = (
+            self.memories.covering(low, low + here.nbytes()) if self.memories is not None and here.nbytes() else None
+        )
+        return None if found is None else (found, low - found.start)
+
+    def around(self, low: int, high: int) -> StorageBeneath | None:
+        """The shared storage around these addresses, as where an array was made from a tensor."""
+        for storage in self.ledger.storages.values():
+            if (start := storage.here.data_ptr()) <= low and high <= start + storage.here.nbytes():
+                return self.lent(storage.id)
+        return None
+
+    def lent(self, number: int) -> StorageBeneath | None:
+        """The shared storage of this number; one that lies on arrays' memory is no memory of its own."""
+        found = self.ledger.storages.get(number)
+        return None if found is None or found.over else StorageBeneath(found, ours=self._brought(number))
+
+    def _shared_beneath(self, storage: Storage) -> bool:
+        """Is the arrays' memory that a storage lies on shared still?"""
+        return storage.over is not None and self.memories is not None and self.memories.knows(storage.over[0])
+
+    def _is_passed(self, storage: Storage, window: Window, *, ours: bool) -> bool:
+        """Does a tensor on the arrays' memory show no more of it than they do? Of one's own it may."""
+        if storage.over is None or not self._shared_beneath(storage) or self._brought(storage.over[0].number) is ours:
+            return True
+        each, start = ITEM_BYTES[window.dtype], storage.over[1]
+        steps = tuple(step * each for step in window.stride)
+        extent = Extent(start + window.offset * each, steps, window.shape, raw(each))
+        return 0 in window.shape or storage.over[0].shows(extent)
 
     def _show(self, number: int, window: Window, message: Message) -> None:
         """Tell the other side a tensor's items; where it isn't to see them, a new storage all the same."""
         storage = self.ledger.storages[window.storage]
+        if not self._is_passed(storage, window, ours=True):
+            raise UnsupportedError("a tensor of what lies in memory beside an array that was passed")
         if number not in self._unseen and not storage.shows(window):
             storage.show(window)
             self._tell_bytes(storage, storage.now(), message)
@@ -225,7 +262,8 @@ class Mirror:
 
     def _tell_bytes(self, storage: Storage, now: bytes, message: Message) -> None:
         storage.agreed = now
-        message.storages.append(StoredBytes(storage.id, message.put(now), len(now)))
+        over = () if storage.over is None else (storage.over[0].number, storage.over[1])
+        message.storages.append(StoredBytes(storage.id, message.put(now), len(now), over))
 
     @contextlib.contextmanager
     def grads_kept(self, link: graph.Link) -> Iterator[None]:
@@ -292,22 +330,44 @@ class Mirror:
         data = body[stored.start : stored.start + stored.size_bytes]
         known = self.ledger.storages.get(stored.id)
         if known is None:
-            self.ledger.know(Storage(stored.id, graph.storage_of(data), data))
+            self.ledger.know(self._on_arrays(stored, data) or Storage(stored.id, graph.storage_of(data), data))
             return
         if known.here.nbytes() != len(data):
             raise WireError("A storage has changed its size.")
+        shared, of = self._shared_beneath(known), stored.id if known.over is None else known.over[0].number
+        if shared and self._brought(of):
+            known.agreed = data  # our arrays on it are told of, and change, by themselves
+            return
         if self.changes is not None:
-            undo = partial(known.put, known.whole())
-            self.changes.note((STORAGE, stored.id), undo, ours=self._brought(stored.id))
-        if self._brought(stored.id):
+            self.changes.note((STORAGE, stored.id), partial(known.put, known.whole()), ours=self._brought(of))
+        if known.over is not None and shared:
+            known.take_beside(data, *known.over)
+        elif self._brought(stored.id) or known.over is not None:
             known.take(data)
         else:
             known.put(data)
         known.agreed = data
 
+    def _on_arrays(self, stored: StoredBytes, data: bytes) -> Storage | None:
+        """A new storage on arrays' memory; None where it doesn't lie on one that both sides have and may write."""
+        memory = self.memories.known(stored.over[0]) if self.memories is not None and stored.over else None
+        if memory is None or self.memories is None or not data:
+            return None
+        start = stored.over[1]
+        if start + len(data) > memory.size:
+            raise WireError("A storage doesn't lie in its memory.")
+        flat = self.memories.flat(memory)[start : start + len(data)]
+        if not flat.flags.writeable:
+            return None
+        made = Storage(stored.id, torch.from_numpy(flat).untyped_storage(), data, (memory, start))
+        if not self._brought(memory.number):
+            made.take_beside(data, memory, start)
+        return made
+
     def _apply_record(self, record: TensorRecord) -> None:
         tensor, storage = self.ledger.find(record.id), self.ledger.storages[record.window.storage]
-        if self._brought(storage.id) and not storage.shows(record.window):
+        passed = storage.shows(record.window) if self._brought(storage.id) else True
+        if not passed or not self._is_passed(storage, record.window, ours=False):
             raise WireError("A tensor shows what was never passed.")
         storage.show(record.window)
         if tensor is None:

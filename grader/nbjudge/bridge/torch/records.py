@@ -31,6 +31,7 @@ class StoredBytes(NamedTuple):
     id: int
     start: int
     size_bytes: int
+    over: tuple[int, ...] = ()  # the arrays' memory that it lies on, and where in it
 
 
 class Window(NamedTuple):
@@ -72,7 +73,7 @@ def as_tree(part: Any) -> dict[str, Any]:
     """One of these as JSON can say it.
 
     >>> as_tree(StoredBytes(1, 0, 8))
-    {'id': 1, 'start': 0, 'size_bytes': 8}
+    {'id': 1, 'start': 0, 'size_bytes': 8, 'over': ()}
     """
     return dict(zip(part.__annotations__, part, strict=True))
 
@@ -90,7 +91,10 @@ def read_storage(tree: Any, body_bytes: int) -> StoredBytes:
         WireError: it points outside the body, or is too large.
     """
     tree = _object(tree)
-    stored = StoredBytes(whole(tree, "id"), whole(tree, "start"), whole(tree, "size_bytes", 0, STORAGE_BYTES))
+    over = whole_numbers(tree, "over", len(("memory", "start"))) if "over" in tree else ()
+    stored = StoredBytes(whole(tree, "id"), whole(tree, "start"), whole(tree, "size_bytes", 0, STORAGE_BYTES), over)
+    if len(over) == 1:
+        raise WireError("A storage lies nowhere in the memory that it lies on.")
     if stored.start + stored.size_bytes > body_bytes:
         raise WireError("A storage lies outside its frame.")
     return stored

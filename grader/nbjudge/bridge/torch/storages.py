@@ -13,12 +13,16 @@ from torch import Tensor
 
 from nbjudge.bridge.torch.autograd import overwrite, storage_bytes, view_of
 from nbjudge.bridge.torch.records import ITEM_BYTES, Window
+from nbjudge.bridge.values.memories import Extent, Memory
 
 
 class Storage:
     """A shared storage, which of its bytes are shown, and those as both sides last agreed on them."""
 
-    def __init__(self, number: int, here: torch.UntypedStorage, agreed: bytes | None) -> None:
+    def __init__(
+        self, number: int, here: torch.UntypedStorage, agreed: bytes | None, over: tuple[Memory, int] | None = None
+    ) -> None:
+        self.over = over  # the arrays' memory that it lies on, and where: what they show changes with them
         self.id, self.here, self.agreed = number, here, agreed  # None: the other side hasn't heard of it
         self._shown: Tensor | None = torch.zeros(here.nbytes(), dtype=torch.uint8)  # 255 where it is; None: all is
         self._view: Any = None  # made once: what lies here is compared in each packet
@@ -46,6 +50,19 @@ class Storage:
         """Are all these items shown already?"""
         return self._shown is None or bool((_bytes_in(self._shown, window) == 255).all())
 
+    def show_array(self, extent: Extent) -> None:
+        """The same of an array's, which brings its items: both sides know them then."""
+        if self._shown is not None:
+            extent.items_of(self._shown.numpy())[...] = 255
+            if bool((self._shown == 255).all()):
+                self._shown = None
+            self.agreed = self.now()
+
+    @property
+    def mask(self) -> Any:
+        """For each byte, whether it is shown; None: all are."""
+        return None if self._shown is None else self._shown.numpy() == 255
+
     def take(self, data: bytes) -> None:
         """Write what the other side has made of what is shown."""
         if self._shown is not None:
@@ -54,6 +71,13 @@ class Storage:
             data = ((told & shown) | (view_of(self.here) & ~shown)).tobytes()
         overwrite(self.here, data)
 
+    def take_beside(self, data: bytes, memory: Memory, start: int) -> None:
+        """Write what only tensors show of the arrays' memory beneath."""
+        if memory.shown is not None:
+            here, told = view_of(self.here), torch.frombuffer(bytearray(data), dtype=torch.uint8).numpy()
+            beside = ~memory.shown[start : start + len(data)]
+            here[beside] = told[beside]
+
     def put(self, whole: bytes) -> None:
         """Write all bytes."""
         overwrite(self.here, whole)
@@ -61,6 +85,32 @@ class Storage:
     def whole(self) -> bytes:
         """All its bytes, copied."""
         return storage_bytes(self.here)
+
+
+class StorageBeneath:
+    """A shared storage as the memory that arrays lie in."""
+
+    def __init__(self, storage: Storage, *, ours: bool) -> None:
+        self.number, self.size, self.start = storage.id, storage.here.nbytes(), storage.here.data_ptr()
+        self.ours, self._storage = ours, storage
+
+    @property
+    def shown(self) -> Any:
+        """For each byte, whether it is shown; None: all are."""
+        return self._storage.mask
+
+    def flat(self) -> Any:
+        """Its bytes, where they lie."""
+        return view_of(self._storage.here)
+
+    def shows(self, extent: Extent) -> bool:
+        """Are all of these items shown?"""
+        shown = self.shown
+        return shown is None or bool(extent.items_of(shown).all())
+
+    def show(self, extent: Extent) -> None:
+        """From now on they are; the array that shows them brings them."""
+        self._storage.show_array(extent)
 
 
 def _bytes_in(mask: Tensor, window: Window) -> Tensor:

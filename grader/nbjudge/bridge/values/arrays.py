@@ -126,7 +126,7 @@ def filled(array: Any, number: Any, told: Any, decode: Decoder) -> Any:
         _refill(array, new, number, memories)
         return array
     if type(number) is int:
-        new = memories.made(told, new, number) if "memory" in told else new
+        new = memories.made(told, new, number) if "memory" in told or "storage" in told else new
         new.flags.writeable = new.flags.writeable and told.get("read_only") is not True
     return new
 

@@ -13,7 +13,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from nbjudge.bridge.values.table import DIMENSIONS, SHARED_BYTES, STORAGE_BYTES, UnsupportedError
 from nbjudge.errors import WireError
@@ -83,6 +83,38 @@ class Memory:
         return self.shown is None or bool(extent.items_of(self.shown).all())
 
 
+class Beneath(Protocol):
+    """Memory that isn't an array's own but lent by what else is shared: a tensor's storage."""
+
+    number: int
+    size: int
+    start: int
+    ours: bool
+
+    @property
+    def shown(self) -> Any:
+        """For each byte, whether it is shown; None: all are."""
+
+    def show(self, extent: Extent) -> None:
+        """An array that shows these items crosses."""
+
+    def shows(self, extent: Extent) -> bool:
+        """Have all of these items crossed?"""
+
+    def flat(self) -> Any:
+        """Its bytes, where they lie."""
+
+
+class Lender(Protocol):
+    """Who has such memories; one that is told as changed changes the arrays on it."""
+
+    def around(self, low: int, high: int) -> Beneath | None:
+        """What is shared and lies around these addresses."""
+
+    def lent(self, number: int) -> Beneath | None:
+        """The one with this number, while it is shared."""
+
+
 class Memories:
     """One side's. `arrays` are the shared ones, by number."""
 
@@ -93,16 +125,20 @@ class Memories:
         self._of: dict[int, Memory] = {}  # a shared array's
         self._starts: list[tuple[int, int]] = []  # sorted: address, number
         self._beside = [0, 0]  # what the memories of each side hold that isn't shown by the first array of each
+        self._lent: dict[int, int] = {}  # a shared array's number: of what it lies on
+        self.lender: Lender | None = None
 
     def clear(self) -> None:
         """A new question."""
         self._known.clear()
         self._of.clear()
         self._starts.clear()
+        self._lent.clear()
         self._beside = [0, 0]
 
     def leave(self, number: int) -> None:
         """This array isn't shared any more."""
+        self._lent.pop(number, None)
         if (memory := self._of.pop(number, None)) is None:
             return
         memory.members.discard(number)
@@ -122,6 +158,19 @@ class Memories:
         memory = self._of.get(number)
         return (number if memory is None else memory.number) % 2 == self._side
 
+    def is_lent(self, number: int) -> bool:
+        """Does this array lie on what changes by itself?"""
+        on = self._lent.get(number)
+        return on is not None and self.lender is not None and self.lender.lent(on) is not None
+
+    def knows(self, memory: Memory) -> bool:
+        """Is it shared still?"""
+        return self._known.get(memory.number) is memory
+
+    def known(self, number: int) -> Memory | None:
+        """The memory of this number."""
+        return self._known.get(number)
+
     # ------------------------------------------------------------------ telling
 
     def said(self, array: Any, number: int) -> dict[str, Any]:
@@ -130,28 +179,26 @@ class Memories:
         Raises:
             UnsupportedError: it shows what lies beside an array that the other side has passed.
         """
-        if (
-            not array.size
-            or not array.dtype.isnative
-            or (memory := self._of.get(number) or self._around(array)) is None
-        ):
+        if not array.size or not array.dtype.isnative:
             return {}
         if array.dtype.kind == "b" and bool((array.view("u1") > 1).any()):
             raise UnsupportedError("an array of truth values in whose memory other numbers are")
-        extent = Extent(address(array) - memory.start, array.strides, array.shape, array.dtype)
-        if memory.number % 2 == self._side:
-            memory.show(extent)
-        elif not memory.shows(extent):
-            raise UnsupportedError("an array of what lies in memory beside one that was passed")
+        low, high = bounds(array)
+        memory = self._of.get(number) or self.covering(low, high)
+        if memory is None and self.lender is not None and (lent := self.lender.around(low, high)) is not None:
+            self._lent[number] = lent.number
+            return {"storage": lent.number} | _shown_in(lent, array, ours=lent.ours)
+        if (memory := memory or self._around(array)) is None:
+            return {}
+        place = _shown_in(memory, array, ours=memory.number % 2 == self._side)
         self._join(memory, number, array)
-        owner = {"owner": True} if array.base is None else {}
-        return {"memory": [memory.number, memory.size], "offset": extent.offset, "strides": [*extent.strides], **owner}
+        return {"memory": [memory.number, memory.size]} | place | ({"owner": True} if array.base is None else {})
 
     def _around(self, array: Any) -> Memory | None:
-        """The memory that an array lies in, a new one where none is known."""
-        low, high = _bounds(array)
-        if (found := self._covering(low, high)) is not None or (flat := flat_of(array)) is None:
-            return found
+        """A new memory, which an array lies in."""
+        low, high = bounds(array)
+        if (flat := flat_of(array)) is None:
+            return None
         whole_one = (address(flat), address(flat) + flat.nbytes)
         if not whole_one[0] <= low <= high <= whole_one[1]:
             return None
@@ -161,7 +208,8 @@ class Memories:
                 return self._know(self._next, end - start, start, array)
         return None
 
-    def _covering(self, low: int, high: int) -> Memory | None:
+    def covering(self, low: int, high: int) -> Memory | None:
+        """The memory that is known around these addresses."""
         at = bisect.bisect_right(self._starts, (low, sys.maxsize)) - 1
         found = self._known[self._starts[at][1]] if at >= 0 else None
         return found if found is not None and high <= found.start + found.size else None
@@ -188,6 +236,8 @@ class Memories:
 
     def made(self, tree: Any, items: Any, number: int) -> Any:
         """A new array whose items came, where the other side says that it lies; WireError where it can't."""
+        if "storage" in tree:
+            return self._made_on(tree, items, number)
         named, size = _two(listed(tree, "memory", 2))
         extent, memory = _extent(tree, items), self._known.get(named)
         if not items.size or not extent.lies_within(size) or (memory is not None and memory.size != size):
@@ -198,13 +248,28 @@ class Memories:
             made[...] = items
             memory.show(extent)
         else:
-            flat = self._flat(memory)
+            flat = self.flat(memory)
             made = extent.on(flat)
             if memory.number % 2 != self._side:
                 _take(memory, extent, flat, items)
             elif not memory.shows(extent):
                 raise WireError("An array shows what was never passed.")
         self._join(memory, number, made)
+        _check(made)
+        return made
+
+    def _made_on(self, tree: Any, items: Any, number: int) -> Any:
+        """The same on what is lent."""
+        lent = None if self.lender is None else self.lender.lent(whole(tree, "storage"))
+        extent = _extent(tree, items)
+        if lent is None or not items.size or not extent.lies_within(lent.size):
+            raise WireError("An array doesn't lie in a storage.")
+        made = extent.on(lent.flat())
+        if not lent.ours:
+            _take(lent, extent, lent.flat(), items)
+        elif not lent.shows(extent):
+            raise WireError("An array shows what was never passed.")
+        self._lent[number] = lent.number
         _check(made)
         return made
 
@@ -221,7 +286,7 @@ class Memories:
                     return made
         return extent.on(numpy.zeros(size, numpy.uint8))
 
-    def _flat(self, memory: Memory) -> Any:
+    def flat(self, memory: Memory) -> Any:
         """The bytes of a known memory: each of its arrays has them."""
         flat = flat_of(self._arrays[next(iter(memory.members))])
         start = memory.start - address(flat)
@@ -234,11 +299,21 @@ class Memories:
             _check(self._arrays[member])
 
 
-def _take(memory: Memory, extent: Extent, flat: Any, items: Any) -> None:
+def _shown_in(memory: Memory | Beneath, array: Any, *, ours: bool) -> dict[str, Any]:
+    """Where an array lies that crosses now."""
+    extent = Extent(address(array) - memory.start, array.strides, array.shape, array.dtype)
+    if ours:
+        memory.show(extent)
+    elif not memory.shows(extent):
+        raise UnsupportedError("an array of what lies in memory beside one that was passed")
+    return {"offset": extent.offset, "strides": [*extent.strides]}
+
+
+def _take(memory: Memory | Beneath, extent: Extent, flat: Any, items: Any) -> None:
     """Write what is new of it: what both sides know already changes in no other way than as a change."""
-    if memory.shown is None:
+    if (shown := memory.shown) is None:
         return
-    new = ~extent.items_of(memory.shown)
+    new = ~extent.items_of(shown)
     once = tuple(slice(0, 1) if step == 0 else slice(None) for step in extent.strides)
     extent.items_of(flat)[new] = items[once].copy()[..., None].view("u1")[new]
     memory.show(extent)
@@ -267,6 +342,12 @@ def _extent(tree: Any, items: Any) -> Extent:
 # ---------------------------------------------------------------------- arrays, by their addresses
 
 
+def raw(size: int) -> Any:
+    """A dtype of so many bytes."""
+    numpy = importlib.import_module("numpy")
+    return numpy.dtype((numpy.void, size))
+
+
 def plain(value: Any) -> Any:
     """The array itself, where its class is derived from NumPy's."""
     array = sys.modules["numpy"].ndarray
@@ -278,7 +359,8 @@ def address(array: Any) -> int:
     return int(plain(array).__array_interface__["data"][0])
 
 
-def _bounds(array: Any) -> tuple[int, int]:
+def bounds(array: Any) -> tuple[int, int]:
+    """The addresses that its items lie between."""
     ends = [(count - 1) * step for count, step in zip(array.shape, array.strides, strict=True)]
     low = address(array)
     return low + sum(min(end, 0) for end in ends), low + sum(max(end, 0) for end in ends) + array.itemsize

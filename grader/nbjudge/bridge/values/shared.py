@@ -119,12 +119,15 @@ class Containers:
         if self.changing is not None:
             ours = {self.memories.of(number): value for number, value, _ in found if number % 2 == self._side}
             for number, value, _ in found:
+                if self.memories.is_lent(number):
+                    continue
                 known_as = ours[of] if (of := self.memories.of(number)) is not None and of in ours else value
                 self.changing(value, known_as, self.memories.is_ours(number))
         first, behind = ([one for one in found if _is_last(one[1]) is late] for late in (False, True))
         for number, value, tree in first + behind:
             self._filling.add(number)  # a key may ask the other side for its hash meanwhile
-            _in_place[_name(value)].fill(value, tree, decode)
+            if not self.memories.is_lent(number):
+                _in_place[_name(value)].fill(value, tree, decode)
             self._agree(number, value)
 
     def _told(self, tree: Any) -> tuple[int, Any, Tree]:
