@@ -243,9 +243,10 @@ class Memories:
         if not items.size or not extent.lies_within(size) or (memory is not None and memory.size != size):
             raise WireError("An array doesn't lie in its memory.")
         if memory is None:
-            made = self._brought(named, size, extent, owner=tree.get("owner") is True)
+            made = self._brought(named, size, extent, items if tree.get("owner") is True else None)
             memory = self._know(named, size, address(made) - extent.offset, made)
-            made[...] = items
+            if made is not items:
+                made[...] = items
             memory.show(extent)
         else:
             flat = self.flat(memory)
@@ -273,17 +274,18 @@ class Memories:
         _check(made)
         return made
 
-    def _brought(self, number: int, size: int, extent: Extent, *, owner: bool) -> Any:
-        """The first array on a memory of the other side's; one that lies nowhere else owns it here as there."""
+    def _brought(self, number: int, size: int, extent: Extent, own: Any) -> Any:
+        """The first array on a memory of the other side's; `own` is one that is to own its memory, as it does there."""
         if number % 2 == self._side or size > STORAGE_BYTES:
             raise WireError("An array names memory that isn't there.")
         if not self._has_room(number, size, extent.size_bytes, 2 * SHARED_BYTES):  # twice: over there some have gone
             raise WireError("Arrays lie in more memory than they show.")
         numpy = importlib.import_module("numpy")
-        if owner and extent.size_bytes == size:
-            for order in "CF":
-                if extent.has(made := numpy.empty(extent.shape, extent.dtype, order=order)):
-                    return made
+        if own is not None and own.nbytes == size:
+            if extent.has(own):
+                return own
+            if extent.has(made := numpy.empty(extent.shape, extent.dtype, order="F")):
+                return made
         return extent.on(numpy.zeros(size, numpy.uint8))
 
     def flat(self, memory: Memory) -> Any:
