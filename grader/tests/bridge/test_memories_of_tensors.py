@@ -157,3 +157,18 @@ def test_an_array_can_t_claim_what_no_tensor_has_shown() -> None:
         with pytest.raises(WireError):
             values.decode(tree, values.Crossing(containers, Copies(), values.Body(bytes(8))))
     assert tensor.tolist() == [0, 1, 2, 3]
+
+
+def test_nor_once_the_array_is_forgotten() -> None:
+    table = np.arange(4.0)
+    mirror, containers, memory = told(table[:2])
+    said = claim(memory, 0)
+    said["storages"][0]["size_bytes"] = 32
+    with mirror.ledger.pinned():
+        mirror.apply(said, bytes(32))
+        containers.drop([2])
+        assert containers.memories.known(memory) is None
+        said["storages"], said["tensors"][0]["window"]["offset"] = [], 2
+        said["tensors"][0]["id"] = 7
+        with pytest.raises(WireError, match="never passed"):
+            mirror.apply(said, bytes(32))

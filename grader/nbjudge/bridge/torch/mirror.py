@@ -233,7 +233,7 @@ class Mirror:
 
     def _is_passed(self, storage: Storage, window: Window, *, ours: bool) -> bool:
         """Does a tensor on the arrays' memory show no more of it than they do? Of one's own it may."""
-        if storage.over is None or not self._shared_beneath(storage) or self._brought(storage.over[0].number) is ours:
+        if storage.over is None or self._brought(storage.over[0].number) is ours:
             return True
         each, start = ITEM_BYTES[window.dtype], storage.over[1]
         steps = tuple(step * each for step in window.stride)
