@@ -65,7 +65,8 @@ def _describe(recording: Recording, makers: Makers, compared: Frame, call: list[
 
 def _terms(recording: Recording, makers: Makers, first: Frame, since: int) -> Iterator[Frame]:
     """The Frames since then that compared without a graph, and of whose results, or shares of them, the loss is."""
-    waiting = [(root, first.index) for root in roots_of(recording, first)]
+    roots = (root for root in roots_of(recording, first) if not recording.tensors[root].is_leaf)
+    waiting = [(root, first.index) for root in roots]  # of a leaf nothing else would learn either: it's no sum
     seen = set(waiting)
     while waiting:
         frame = makers.maker(*waiting.pop())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -423,11 +424,13 @@ def th_legal_weights_that_are_adapted_and_let_go():
 @contextmanager
 def alone() -> Iterator[None]:
     """One process that talks to itself."""
+    before = sys.excepthook
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
     try:
         yield
     finally:
         distributed.destroy_process_group()
+        sys.excepthook = before  # torch has put its own there, which says the rank
 
 
 class Decoder(nn.Module):
