@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ from nbjudge.bridge.around.parts import Part
 from nbjudge.bridge.values import generators, streams
 from nbjudge.bridge.values.arrays import is_mixed
 from nbjudge.bridge.values.memories import write
-from nbjudge.bridge.values.packages import pictures, symbols
+from nbjudge.bridge.values.packages import masked, pictures, symbols
 from nbjudge.bridge.values.records import is_record
 from nbjudge.bridge.values.table import package_of
 
@@ -102,7 +103,8 @@ class Effects:
 
     def note_container(self, value: Any, known_as: Any, ours: bool) -> None:
         """The same of a list, dict, set, array or picture; a view that came back is known as the array it is one of."""
-        before = _array_clone(value) if generators.is_generator(value) or streams.is_stream(value) else value.copy()
+        is_odd = generators.is_generator(value) or streams.is_stream(value) or masked.is_masked_array(value)
+        before = _array_clone(value) if is_odd else value.copy()
         change = Change(id(known_as), lambda: _refill(value, before), ours)
         if streams.is_stream(value):
             change = replace(change, is_one=lambda: streams.content(value) != streams.content(before))
@@ -115,6 +117,7 @@ class Effects:
         new, self._new = self._new, []
         places = {key: place for passed in self._calls for key, place in self._listed(passed.values)}
         clones = {key for passed in self._calls for key in self._of_clones(passed)} | self._clones.keys()
+        told = dict[str, None]()  # a list of which each item has changed is told once
         for change in (change for change in new if change.is_one()):
             place = places.get(change.key) or self._later(change.key)
             self.places.add(place)
@@ -124,8 +127,9 @@ class Effects:
                 if change.ours or change.key in places or change.key in self._live:  # a copy stays as it came
                     change.undo()
                 continue
-            for passed in self._calls:
-                self._tell(place, passed.values)
+            told[place] = None
+        for place, passed in itertools.product(told, self._calls):
+            self._tell(place, passed.values)
 
     def _tell(self, place: str, given: Mapping[str, Any]) -> None:
         """What an argument has become, or its gradient."""
@@ -253,12 +257,14 @@ def _refill(value: Any, items: Any) -> None:
         symbols.put(value, items)
     elif streams.is_stream(value):
         streams.put(value, items)
+    elif masked.is_masked_array(value):
+        masked.put(value, items)
     else:
         write(value, items)
 
 
 def _array_clone(value: Any) -> Any:
-    if generators.is_generator(value):
+    if generators.is_generator(value) or masked.is_masked_array(value):  # whose copy() has the same fill value
         return copy.deepcopy(value)
     if streams.is_stream(value):
         return streams.copy_of(value)

@@ -121,3 +121,21 @@ FILL = {"dtype": "float64", "shape": [], "start": 0, "size_bytes": 8}
 def test_what_is_neither_is_refused(tree: Any) -> None:
     with pytest.raises(WireError):
         values.decode(tree, values.Crossing(Containers(0), Copies(), values.Body(bytes(16))))
+
+
+def test_a_mask_that_was_hardened_is_undone(pair: Any, lend: Lend) -> None:
+    judge, _ = pair
+    array = np.ma.array([1.0, 2, 3], mask=[0, 0, 1])
+    judge.effects.begin()
+
+    def harden(given: Any) -> None:
+        given[0] = 7
+        given[:2] = np.ma.masked
+        given.harden_mask()
+        given.fill_value = 5
+
+    lend(harden)(array)
+    judge.effects.undo()
+    assert array.tolist() == [1, 2, None]
+    assert not array.hardmask
+    assert array.fill_value != 5

@@ -293,3 +293,61 @@ def test_a_byte_that_was_told_isn_t_a_truth_value() -> None:
     heard({"t": "array", "id": 3, "v": numbers | {"memory": [3, 2]}}, bytes([1, 2]), judge)
     with pytest.raises(WireError, match="neither"):
         heard({"t": "array", "id": 5, "v": numbers | {"memory": [3, 2], "dtype": "bool"}}, bytes([1, 2]), judge)
+
+
+@pytest.mark.parametrize("number", [2, 4, 5])
+def test_a_new_array_takes_no_number_of_ours_and_none_in_use(number: int) -> None:
+    """By a second array of one number, or one of the judge's, the memory of the first would outlive it."""
+    judge = Containers(0)
+    told(np.arange(2.0), judge)  # has number 2
+    heard({"t": "array", "id": 5, "v": FLOATS | {"memory": [5, 16], "offset": 0}}, bytes(16), judge)
+    with pytest.raises(WireError, match="a number that isn't free"):
+        heard({"t": "array", "id": number, "v": FLOATS | {"memory": [7, 16], "offset": 0}}, bytes(16), judge)
+
+
+def test_an_array_that_is_refused_leaves_no_memory_behind() -> None:
+    judge = Containers(0)
+    row = {"t": "array", "id": 5, "v": FLOATS | {"memory": [5, 16], "offset": 0, "matrix": True}}
+    with pytest.raises(WireError, match="hasn't rows and columns"):
+        heard(row, bytes(16), judge)
+    assert judge.memories.known(5) is None
+
+
+def test_a_change_is_known_as_that_of_each_argument_that_it_hits(pair: Any, lend: Lend) -> None:
+    judge, _ = pair
+    table = np.ones((4, 3))
+    features, labels = table[:, :2], table[:, 2]
+    judge.effects.begin()
+
+    def clean(y: Any, x: Any) -> None:
+        x -= 1
+        y[:] = 0
+
+    lend(clean)(labels, features)
+    assert judge.effects.places == {".0", ".1"}
+
+
+def test_of_a_list_of_many_rows_all_changes_are_told_once(pair: Any, lend: Lend) -> None:
+    """By calls, not by the clock: it was told of each row that the whole list has changed."""
+    judge, _ = pair
+    rows, came = list(np.zeros((60, 3), bool)), list[str]()
+    judge.effects.begin()
+    judge.effects.came = lambda place, _value: came.append(place)
+
+    def fill(rows: Any) -> None:
+        for row in rows:
+            row[:] = True
+
+    lend(fill)(rows)
+    assert all(map(np.all, rows))
+    assert came.count(".0") <= 1
+
+
+def test_a_read_only_array_that_is_written_again_over_there_is_followed(lend: Lend) -> None:
+    total = lend(lambda a: float(a.sum()))
+    array = np.zeros(3)
+    array.flags.writeable = False
+    assert total(array) == 0
+    array.flags.writeable = True
+    array[0] = 5
+    assert total(array) == 5

@@ -172,3 +172,21 @@ def test_nor_once_the_array_is_forgotten() -> None:
         said["tensors"][0]["id"] = 7
         with pytest.raises(WireError, match="never passed"):
             mirror.apply(said, bytes(32))
+
+
+def test_what_an_array_on_a_tensor_changes_is_undone_once_the_tensor_has_gone(pair: Any, lend: Lend) -> None:
+    judge, _ = pair
+    numbers, held = np.zeros(4), list[Any]()
+
+    def kept(tensor: torch.Tensor) -> Any:
+        held.append(tensor.numpy())
+        return held[0]
+
+    first, second = lend(kept), lend(lambda: held[0].fill(9))
+    judge.effects.begin()
+    array = first(torch.from_numpy(numbers))  # of the tensor nobody holds more than the call
+    lend(lambda: None)()
+    second()
+    assert numbers.tolist() == array.tolist() == [9] * 4
+    judge.effects.undo()
+    assert numbers.tolist() == [0] * 4

@@ -11,7 +11,7 @@ import re
 import sys
 from typing import Any
 
-from nbjudge.bridge.values.memories import Memories, plain, write
+from nbjudge.bridge.values.memories import Memories, follow, plain
 from nbjudge.bridge.values.shared import InPlace, share
 from nbjudge.bridge.values.table import (
     ITEMS,
@@ -148,8 +148,7 @@ def _refill(array: Any, new: Any, number: int, memories: Memories) -> None:
     elif new.shape != array.shape or new.dtype != array.dtype:
         raise WireError("An array has changed its shape or type.")
     else:
-        write(array, new)
-    memories.check(number)
+        follow(array, new)
 
 
 def _filled(array: Any, new: Any) -> Any:

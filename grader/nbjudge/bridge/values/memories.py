@@ -11,7 +11,7 @@ import bisect
 import importlib
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from nbjudge.bridge.values.table import DIMENSIONS, SHARED_BYTES, STORAGE_BYTES,
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, whole
 
+WORK = 10_000  # steps to find out whether two arrays have an item in one place
 FAR = 1 << 40  # no stride is longer
 
 
@@ -148,15 +149,15 @@ class Memories:
             del self._starts[bisect.bisect_left(self._starts, (memory.start, memory.number))]
             self._beside[memory.number % 2] -= memory.beside
 
-    def of(self, number: int) -> int | None:
-        """The number of a shared array's memory."""
+    def members(self, number: int) -> set[int]:
+        """The shared arrays on this one's memory, itself among them; none where its items travel alone."""
         memory = self._of.get(number)
-        return None if memory is None else memory.number
+        return set() if memory is None else memory.members
 
     def is_ours(self, number: int) -> bool:
-        """Did this side bring the memory of this array, or the array itself?"""
+        """Did this side bring the memory of this array, or the storage beneath it, or the array itself?"""
         memory = self._of.get(number)
-        return (number if memory is None else memory.number) % 2 == self._side
+        return (self._lent.get(number, number) if memory is None else memory.number) % 2 == self._side
 
     def is_lent(self, number: int) -> bool:
         """Does this array lie on what changes by itself?"""
@@ -292,12 +293,14 @@ class Memories:
         """The bytes of a known memory: each of its arrays has them."""
         flat = flat_of(self._arrays[next(iter(memory.members))])
         start = memory.start - address(flat)
+        if not 0 <= start <= start + memory.size <= flat.nbytes:
+            raise WireError("An array's memory isn't where it was.")
         return flat[start : start + memory.size]
 
-    def check(self, number: int) -> None:
-        """What shares memory with an array that was changed has no truth value but 0 and 1; WireError otherwise."""
-        memory = self._of.get(number)
-        for member in () if memory is None else memory.truths:
+    def check(self, numbers: Iterable[int]) -> None:
+        """What shares memory with these, which were changed, has no truth value but 0 and 1; WireError otherwise."""
+        changed = {memory.number: memory for number in numbers if (memory := self._of.get(number)) is not None}
+        for member in (member for memory in changed.values() for member in memory.truths):
             _check(self._arrays[member])
 
 
@@ -368,6 +371,15 @@ def bounds(array: Any) -> tuple[int, int]:
     return low + sum(min(end, 0) for end in ends), low + sum(max(end, 0) for end in ends) + array.itemsize
 
 
+def overlap(one: Any, other: Any) -> bool:
+    """Have these arrays an item in one place? Of what is too hard to tell, yes."""
+    numpy = sys.modules["numpy"]
+    try:
+        return bool(numpy.shares_memory(plain(one), plain(other), max_work=WORK))
+    except numpy.exceptions.TooHardError:
+        return True
+
+
 def flat_of(array: Any) -> Any:
     """The bytes of the memory that an array lies in, as NumPy knows it; None where they aren't plain and in a row."""
     numpy, root = sys.modules["numpy"], array
@@ -397,3 +409,13 @@ def write(array: Any, items: Any) -> None:
             raise UnsupportedError("a read-only array that was written to")
         array = Extent(address(array) - address(flat), array.strides, array.shape, array.dtype).on(flat)
     array[...] = items
+
+
+def follow(array: Any, items: Any) -> None:
+    """The same of one that the other side brought, and has written: read-only, it is here as a promise alone."""
+    if array.flags.writeable or not array.flags.owndata:
+        write(array, items)
+        return
+    array.flags.writeable = True
+    array[...] = items
+    array.flags.writeable = False

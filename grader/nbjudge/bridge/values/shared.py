@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from nbjudge.bridge.values.memories import Memories
+from nbjudge.bridge.values.memories import Memories, overlap
 from nbjudge.bridge.values.table import Decoder, Encoder, Tree, UnsupportedError, ValueKind, kind_of, known
 from nbjudge.errors import WireError
 from nbjudge.wire import text, whole
@@ -94,11 +94,18 @@ class Containers:
             return self._find(whole(tree, "id"))
         how = _in_place[kind]
         number = None if tree.get("id") is None else whole(tree, "id")
+        if number is not None and (number in self._shared or number % 2 == self._side):
+            raise WireError("A new container has a number that isn't free.")
         value = how.empty()
         if number is not None and value is not None:
             self._know(number, value)  # before its items: it may hold itself
             self._filling.add(number)
-        filled = how.fill(value, tree, decode)
+        try:
+            filled = how.fill(value, tree, decode)
+        except BaseException:
+            if number is not None:
+                self.memories.leave(number)  # there is no array that lies in it
+            raise
         if filled is not value and number is not None:
             self._know(number, filled)
         self._agree(number, filled)
@@ -117,18 +124,23 @@ class Containers:
         """Take over what the other side has changed: all that is changed here is known before anything is."""
         found = [self._told(tree) for tree in told]
         if self.changing is not None:
-            ours = {self.memories.of(number): value for number, value, _ in found if number % 2 == self._side}
-            for number, value, _ in found:
-                if self.memories.is_lent(number):
-                    continue
-                known_as = ours[of] if (of := self.memories.of(number)) is not None and of in ours else value
-                self.changing(value, known_as, self.memories.is_ours(number))
+            for number, value in ((number, value) for number, value, _ in found if not self.memories.is_lent(number)):
+                for known_as in self._known_as(number, value):
+                    self.changing(value, known_as, self.memories.is_ours(number))
         first, behind = ([one for one in found if _is_last(one[1]) is late] for late in (False, True))
         for number, value, tree in first + behind:
             self._filling.add(number)  # a key may ask the other side for its hash meanwhile
             if not self.memories.is_lent(number):
                 _in_place[_name(value)].fill(value, tree, decode)
             self._agree(number, value)
+        self.memories.check(number for number, _, _ in found)
+
+    def _known_as(self, number: int, value: Any) -> list[Any]:
+        """A view of the other side's is known as those of ours that it lies on; what is ours, or on none, as itself."""
+        if number % 2 == self._side:
+            return [value]
+        ours = (self._shared[near] for near in self.memories.members(number) if near % 2 == self._side)
+        return [each for each in ours if overlap(each, value)] or [value]
 
     def _told(self, tree: Any) -> tuple[int, Any, Tree]:
         if type(tree) is not dict:

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from nbjudge.bridge.values import arrays
-from nbjudge.bridge.values.memories import plain
+from nbjudge.bridge.values.memories import plain, write
 from nbjudge.bridge.values.shared import InPlace, share
 from nbjudge.bridge.values.table import Decoder, Encoder, Tree, ValueKind, known
 from nbjudge.errors import WireError
@@ -63,6 +63,16 @@ def _fill(value: Any, tree: Tree, decode: Decoder) -> Any:
     if told.get("hard") is True:
         made.harden_mask()
     return made
+
+
+def put(value: Any, before: Any) -> None:
+    """Make a masked array again what it was: its items, mask, fill value, and whether what is masked stays so."""
+    value.soften_mask()
+    write(plain(value), plain(before))
+    value.mask = before.mask
+    value.fill_value = before.fill_value
+    if before.hardmask:
+        value.harden_mask()
 
 
 def _looks(value: Any) -> bytes:
