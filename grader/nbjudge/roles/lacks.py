@@ -7,13 +7,13 @@ import itertools
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from decimal import Decimal
 from numbers import Number
 from typing import Any
 
 from nbjudge.bridge.objects import RemoteClass, RemoteObject
-from nbjudge.bridge.values.packages.masked import has_masked
+from nbjudge.bridge.values.packages.masked import has_masked, mask_of
 from nbjudge.bridge.values.packages.pictures import is_picture
 from nbjudge.bridge.values.packages.symbols import is_matrix, is_symbolic, items_of, size_of
 from nbjudge.bridge.values.records import fields_in
@@ -21,7 +21,9 @@ from nbjudge.bridge.values.streams import content, is_read, is_stream
 from nbjudge.bridge.values.table import ROUNDING, kind_of, package_of
 
 PARTS = 1 << 12  # containers in one value that are looked through
+MASKS = 1 << 16  # the same, where it is told which items are masked
 PLAIN = (Number, str, bytes, bytearray, range, type(None), list, tuple, dict, set, frozenset, deque)
+SINGLE = (Number, str, bytes, bytearray, type(None))  # in which there is nothing else
 WHOLE = frozenset({int, bool, type(None)})  # which lack nothing, and of which long lists are
 
 
@@ -247,13 +249,46 @@ def _is_table(value: Any) -> bool:
 def lacks_of(value: Any, keys: frozenset[str] = frozenset()) -> set[str]:
     """What a value lacks; of a mapping or table what has these `keys`, if there is such: nobody has asked for more."""
     found = {lack for lack, is_so in LACKS.items() if is_so(value)}
-    if not found or keys.isdisjoint(keys_of(value)):
+    if not found or (part := _asked_for(value, keys)) is value:
         return found
-    if _is_table(value):
-        part: Any = value.loc[:, [type(name) in (str, int) and repr(name)[:80] in keys for name in value.columns]]
-    else:
-        part = {key: item for key, item in value.items() if type(key) in (str, int) and repr(key)[:80] in keys}
     return {lack for lack, is_so in LACKS.items() if is_so(part)}
+
+
+def _asked_for(value: Any, keys: frozenset[str]) -> Any:
+    """What a mapping or table has under these keys; the whole value, where it has none of them."""
+    if keys.isdisjoint(keys_of(value)):
+        return value
+    if _is_table(value):
+        return value.loc[:, [type(name) in (str, int) and repr(name)[:80] in keys for name in value.columns]]
+    return {key: item for key, item in value.items() if type(key) in (str, int) and repr(key)[:80] in keys}
+
+
+def masks_of(value: Any, keys: frozenset[str] = frozenset()) -> bytes:
+    """What tells which items are masked in it, and in the arrays within, from other masks; nothing where none is."""
+    left: list[tuple[Any, Any]] = [((), _asked_for(value, keys))]
+    found, seen = [], 0
+    while left and seen < MASKS:
+        path, part = left.pop()
+        seen += 1
+        if is_theirs(part):
+            continue
+        if has_masked(part):
+            found.append(_path(path) + mask_of(part))
+        inside: Iterable[tuple[Any, Any]] = enumerate(_inside(part))
+        if isinstance(part, Mapping):  # whose order is of no matter, and whose keys hold nothing masked
+            named = enumerate(part.items())
+            inside = ((key if type(key) in (str, int) else (place,), item) for place, (key, item) in named)
+        left.extend(((path, name), item) for name, item in inside if not isinstance(item, SINGLE))
+    return b"\n".join(sorted(found))
+
+
+def _path(path: Any) -> bytes:
+    """A chain of names within names, as deep as it may be."""
+    names = []
+    while path:
+        path, name = path
+        names.append(repr(name)[:80].encode("utf-8", "surrogatepass"))
+    return b"/".join(names)
 
 
 LACKS: Mapping[str, Callable[[Any], bool]] = {

@@ -16,19 +16,20 @@ from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
 from nbjudge.bridge.values.records import fields_in
 from nbjudge.bridge.values.table import kind_of
 from nbjudge.names import HELD
-from nbjudge.roles.lacks import LACKING, is_found, is_theirs, keys_of, lacks_of, looks_of, parts_of
+from nbjudge.roles.lacks import LACKING, is_found, is_theirs, keys_of, lacks_of, looks_of, masks_of, parts_of
 from nbjudge.roles.reached import is_cut_short, is_of_another_case, paired_role
+from nbjudge.roles.sentences import a, expected, where
 
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
 REPLACED = "replaced"  # a file of the course's own
 COMPLETE = "complete"  # a value that lacks nothing
+MASKS = "masks "  # in a role, before what tells which items are masked
 GIVEN = " given "  # in a role: to what the arguments were
 OF_ONE_PLACE = 256  # roles, before no more arguments are remembered
 OF = "object of "  # in a role, before a name that was asked for
 SCORE = "="  # the place of a question's last expression
 SAID_BY_ITSELF = frozenset({"__bool__", "__hash__"})
-NAMED: Mapping[str, str] = {"Tensor": "a tensor", "ndarray": "an array", "NoneType": "nothing", "int": "an int"}
 
 
 class Places:
@@ -153,11 +154,11 @@ class Places:
 
     def _stranger(self, nature: Nature, places: tuple[str, ...]) -> Stand:
         roles = self._roles(places)
-        said = f"{_where(places)} {_a(nature.name[:80])}"
+        said = f"{where(places)} {a(nature.name[:80])}"
         if roles is None:
             sentence = f"{said}; no released answer showed what it may be here, so a person has to look."
             return Stand(Role.STRANGER, (), sentence, waits=True)
-        sentence = f"{said}, expected {_expected(roles)}."
+        sentence = f"{said}, expected {expected(roles)}."
         if nature.ours or nature.form in ("function", "library"):
             return Stand(Role.STRANGER, (), sentence)
         return Stand(Role.STRANGER, (), f"{sentence} It is a library's: a person has to look.", waits=True)
@@ -357,8 +358,10 @@ class Places:
         if value is None:  # as good as nothing in it, for one that gives this
             self._note(places, self._with(asked, {"empty"}))
             return
-        known = [role.removeprefix("key ") for role in self._roles(places) or () if role.startswith("key ")]
-        self._lack(places, lacks_of(value, frozenset(known)), asked)
+        keys = {role.removeprefix("key ") for role in self._roles(places) or () if role.startswith("key ")}
+        self._lack(places, found := lacks_of(value, frozenset(keys)), asked)
+        if "missing" in found and (masks := masks_of(value, frozenset(keys))):
+            self._mask(places, f"{MASKS}{hashlib.sha256(masks).hexdigest()[:16]}", self._given(asked))
         for name, part in fields_in(value):
             self._note_data(self._members(places, name), part)
 
@@ -374,6 +377,15 @@ class Places:
             self._gave.setdefault(place, set()).update(found or {COMPLETE})
         for lack in sorted(found):
             self._is_hollow(places, lack, self._given(asked))
+
+    def _mask(self, places: tuple[str, ...], masks: str, given: str) -> None:
+        """Items are masked: whatever is said of all of them holds of these, so the reference has to mask the same."""
+        if self._recording and len(self.seen.get(places[0], ()) if places else ()) < MOST:
+            self._note(places, {masks, f"{masks}{given}"})
+        roles = self._roles(places)
+        known = [role for role in roles or () if given and role.endswith(given)]
+        if roles is not None and (f"{masks}{given}" if known else masks) not in roles:
+            self.vouch(f"items masked in it that the reference's has: {places[0]}")
 
     def _with(self, asked: Sought | None, roles: set[str]) -> set[str]:
         """These, and the same of this call's very arguments."""
@@ -465,36 +477,3 @@ def is_data(value: Any) -> bool:
 def _is_tensor(value: Any) -> bool:
     kind = None if is_theirs(value) else kind_of(value)
     return kind is not None and kind.watched
-
-
-# ---------------------------------------------------------------------- sentences
-
-
-def _where(places: tuple[str, ...]) -> str:
-    """The words for a place, up to what stands there.
-
-    >>> _where(("softplus()",)), _where(("<Net>.weight",)), _where(("f()[]",)), _where(())
-    ('softplus returned', 'weight of Net is', 'f returned, inside,', 'the answer gave')
-    """
-    place = places[0] if places else ""
-    inside = ", inside," if place.endswith("[]") else ""
-    place = place.rstrip("[]<~!")
-    verb = "returned" if place.endswith("()") else "is"
-    owner, _, member = place.removesuffix("()").rpartition(">.")
-    name = f"{member} of {owner[1:]}" if owner.startswith("<") else place.removesuffix("()")
-    return f"{name} {verb}{inside}".replace("()!.", "'s error's ") if name else "the answer gave"
-
-
-def _expected(roles: frozenset[str]) -> str:
-    found = [_a(role.removeprefix("data ")) for role in sorted(roles) if role.startswith("data ")]
-    found += ["something to call"] * ("call" in roles) + ["an iterator"] * ("iterator" in roles)
-    found += ["an object that was asked for"] * ("object" in roles)
-    return " or ".join(found) or "data"
-
-
-def _a(name: str) -> str:
-    """
-    >>> _a("Tensor"), _a("float"), _a("Element"), _a("NoneType")
-    ('a tensor', 'a float', 'an Element', 'nothing')
-    """
-    return NAMED.get(name) or f"{'an' if name[:1] in 'AEIOaeio' else 'a'} {name}"

@@ -23,6 +23,13 @@ def has_masked(value: Any) -> bool:
     return _is_the_constant(value) or (is_masked_array(value) and bool(_mask(value).any()))
 
 
+def mask_of(value: Any) -> bytes:
+    """What tells which of its items are masked."""
+    if _is_the_constant(value):
+        return b"masked"
+    return repr(value.shape).encode() + bytes(sys.modules["numpy"].packbits(_mask(value)).tobytes())
+
+
 def _ma() -> Any:
     return importlib.import_module("numpy.ma")
 
