@@ -190,3 +190,59 @@ def test_what_an_array_on_a_tensor_changes_is_undone_once_the_tensor_has_gone(pa
     assert numbers.tolist() == array.tolist() == [9] * 4
     judge.effects.undo()
     assert numbers.tolist() == [0] * 4
+
+
+def test_a_part_of_an_array_and_then_a_tensor_on_more_of_it(lend: Lend) -> None:
+    table = np.zeros(6)
+    part, tensor = table[1:3], torch.from_numpy(table)[:5]
+    lend(lambda a: a.sum())(part)
+    lend(lambda t: t.fill_(3) is None)(tensor)
+    assert table.tolist() == [3, 3, 3, 3, 3, 0]
+    tensor[4] = 4
+    assert lend(lambda t: t.tolist())(tensor) == [3, 3, 3, 3, 4]
+    lend(lambda t, a: (t[2:].add_(1).sum().item(), a.fill(7)))(tensor, part)
+    assert table.tolist() == [3, 7, 7, 4, 5, 0]
+
+
+def shown_by_a_tensor(table: Any) -> tuple[Mirror, Any]:
+    """A judge that has passed an array's first item, then a tensor on it and the next; what an answer says of that."""
+    mirror, _, memory = told(table[:1])
+    tensor = torch.from_numpy(table)[:2]
+    mirror.share(tensor, mirror.begin(values.Body()))
+    storage = next(iter(mirror.ledger.storages))
+    said = claim(memory, 0)
+    said["storages"][0] |= {"id": storage, "size_bytes": 32}
+    said["tensors"][0]["window"]["storage"] = storage
+    return mirror, said
+
+
+def test_what_is_written_there_is_what_our_tensor_shows_and_no_array() -> None:
+    table, notes = np.arange(4.0), list[tuple[Any, bool]]()
+    mirror, said = shown_by_a_tensor(table)
+
+    class Noted:
+        def note(self, _key: object, undo: Any, *, ours: bool) -> None:
+            notes.append((undo, ours))
+
+    mirror.changes = Noted()  # type: ignore[assignment]  # no more is asked of it
+    said["tensors"] = []
+    mirror.apply(said, np.full(4, 9.0).tobytes())
+    assert table.tolist() == [0, 9, 2, 3]
+    mirror.apply(said, np.array([5, 9, 9, 9.0]).tobytes())
+    ((undo, ours),) = notes  # nothing has changed there the second time
+    undo()
+    assert ours
+    assert table.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("offset", [1, 2])
+def test_a_tensor_shows_no_more_than_ours_beside_an_array(offset: int) -> None:
+    table = np.arange(4.0)
+    mirror, said = shown_by_a_tensor(table)
+    said["storages"], said["tensors"][0]["window"]["offset"] = [], offset
+    with mirror.ledger.pinned():
+        with pytest.raises(WireError, match="never passed"):
+            mirror.apply(said, b"")
+        said["tensors"][0]["window"]["offset"] = 0
+        mirror.apply(said, b"")
+    assert table.tolist() == [0, 1, 2, 3]

@@ -232,13 +232,13 @@ class Mirror:
         return storage.over is not None and self.memories is not None and self.memories.knows(storage.over[0])
 
     def _is_passed(self, storage: Storage, window: Window, *, ours: bool) -> bool:
-        """Does a tensor on the arrays' memory show no more of it than they do? Of one's own it may."""
+        """Does a tensor on the arrays' memory show no more of it than they, or tensors, do? Of one's own it may."""
         if storage.over is None or self._brought(storage.over[0].number) is ours:
             return True
         each, start = ITEM_BYTES[window.dtype], storage.over[1]
         steps = tuple(step * each for step in window.stride)
         extent = Extent(start + window.offset * each, steps, window.shape, raw(each))
-        return 0 in window.shape or storage.over[0].shows(extent)
+        return 0 in window.shape or storage.over[0].shows(extent) or storage.shows(window)
 
     def _show(self, number: int, window: Window, message: Message) -> None:
         """Tell the other side a tensor's items; where it isn't to see them, a new storage all the same."""
@@ -336,7 +336,8 @@ class Mirror:
             raise WireError("A storage has changed its size.")
         shared, of = self._shared_beneath(known), stored.id if known.over is None else known.over[0].number
         if shared and self._brought(of):
-            known.agreed = data  # our arrays on it are told of, and change, by themselves
+            self._apply_beside(known, data)
+            known.agreed = data
             return
         if self.changes is not None:
             self.changes.note((STORAGE, stored.id), partial(known.put, known.whole()), ours=self._brought(of))
@@ -347,6 +348,16 @@ class Mirror:
         else:
             known.put(data)
         known.agreed = data
+
+    def _apply_beside(self, known: Storage, data: bytes) -> None:
+        """On our arrays' memory: they are told of, and change, by themselves; what only our tensors show is taken."""
+        where = None if known.over is None else known.only_here(*known.over)
+        if where is None or not known.differs_at(where, data):
+            return
+        if self.changes is not None:
+            undo = partial(known.put_at, where, known.whole())
+            self.changes.note((STORAGE, known.id), undo, ours=True)
+        known.put_at(where, data)
 
     def _on_arrays(self, stored: StoredBytes, data: bytes) -> Storage | None:
         """A new storage on arrays' memory; None where it doesn't lie on one that both sides have and may write."""

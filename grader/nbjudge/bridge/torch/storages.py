@@ -78,6 +78,22 @@ class Storage:
             beside = ~memory.shown[start : start + len(data)]
             here[beside] = told[beside]
 
+    def only_here(self, memory: Memory, start: int) -> Any:
+        """For each byte, whether tensors show it and no array on the memory beneath does; None: arrays show all."""
+        if memory.shown is None:
+            return None
+        beside = ~memory.shown[start : start + self.here.nbytes()]
+        return beside if self.mask is None else beside & self.mask
+
+    def differs_at(self, where: Any, data: bytes) -> bool:
+        """Is one of these of all bytes another here?"""
+        told = torch.frombuffer(bytearray(data), dtype=torch.uint8).numpy()
+        return bool((view_of(self.here) != told)[where].any())
+
+    def put_at(self, where: Any, data: bytes) -> None:
+        """Write these of all bytes."""
+        view_of(self.here)[where] = torch.frombuffer(bytearray(data), dtype=torch.uint8).numpy()[where]
+
     def put(self, whole: bytes) -> None:
         """Write all bytes."""
         overwrite(self.here, whole)
