@@ -265,13 +265,13 @@ def _asked_for(value: Any, keys: frozenset[str]) -> Any:
 
 def masks_of(value: Any, keys: frozenset[str] = frozenset()) -> bytes:
     """What tells which items are masked in it, and in the arrays within, from other masks; nothing where none is."""
-    left: list[tuple[Any, Any]] = [((), _asked_for(value, keys))]
-    found, seen = [], 0
-    while left and seen < MASKS:
-        path, part = left.pop()
-        seen += 1
-        if is_theirs(part):
+    left = deque[tuple[Any, Any]]([((), _asked_for(value, keys))])
+    found, seen = [], dict[int, Any]()  # by its id(), kept alive
+    while left and len(seen) < MASKS:
+        path, part = left.popleft()
+        if is_theirs(part) or (id(part) in seen and not has_masked(part)):  # it may hold itself
             continue
+        seen[id(part)] = part
         if has_masked(part):
             found.append(_path(path) + mask_of(part))
         inside: Iterable[tuple[Any, Any]] = enumerate(_inside(part))
