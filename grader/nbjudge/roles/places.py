@@ -18,7 +18,7 @@ from nbjudge.bridge.values.table import kind_of
 from nbjudge.names import HELD
 from nbjudge.roles.lacks import LACKING, is_found, is_theirs, keys_of, lacks_of, looks_of, masks_of, parts_of
 from nbjudge.roles.reached import is_cut_short, is_of_another_case, paired_role
-from nbjudge.roles.sentences import a, expected, where
+from nbjudge.roles.verdict import a, expected, where
 
 Known = Mapping[str, frozenset[str]]
 MOST = 1 << 12  # places that are remembered of one question
