@@ -69,10 +69,11 @@ def _terms(recording: Recording, makers: Makers, first: Frame, since: int) -> It
     waiting = [(root, first.index) for root in roots]  # of a leaf nothing else would learn either: it's no sum
     seen = set(waiting)
     while waiting:
-        frame = makers.maker(*waiting.pop())
+        tensor, until = waiting.pop()
+        frame = makers.maker(tensor, until)
         if frame is None or frame.phase == "backward" or frame.index <= since:
             continue
-        if frame.op in COMPARES and not any(recording.tensors[each].requires_grad for each in frame.inputs):
+        if frame.op in COMPARES and not recording.tensors[tensor].requires_grad:  # by its result: an input may be gone
             yield frame
         elif frame.op in SUMS | SCALES:
             parts = [(each, frame.index - 1) for each in frame.inputs]
