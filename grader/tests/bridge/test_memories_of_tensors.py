@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -246,3 +247,24 @@ def test_a_tensor_shows_no_more_than_ours_beside_an_array(offset: int) -> None:
         said["tensors"][0]["window"]["offset"] = 0
         mirror.apply(said, b"")
     assert table.tolist() == [0, 1, 2, 3]
+
+
+def test_what_security_md_says_isn_t_followed(lend: Lend) -> None:
+    """Should one of these be followed some day, its words go from the page."""
+    texts = np.array(["a", "b"])
+    assert not np.shares_memory(lend(lambda given: given[:1])(texts), texts)
+    table = pandas.DataFrame({"x": [1.0, 2.0]})
+    assert not np.shares_memory(lend(lambda given: given["x"].to_numpy())(table), table["x"].to_numpy())
+    numbers = np.zeros(3)
+    assert not lend(lambda array, tensor: np.shares_memory(array, tensor.numpy()))(numbers, torch.from_numpy(numbers))
+
+
+def test_a_subclass_of_data_crosses_as_what_it_is_derived_from(lend: Lend) -> None:
+    class Row(list[int]):
+        pass
+
+    class Grid(np.ndarray):
+        pass
+
+    assert type(lend(lambda: Row([1, 2]))()) is list
+    assert type(lend(lambda: np.zeros(2).view(Grid))()) is np.ndarray
