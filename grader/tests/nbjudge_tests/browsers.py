@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Playwright
 
 # Chromium looks up its maker's hosts at every start unless it is told not to.
 CHROMIUM_ARGS = [
@@ -30,6 +33,8 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def playwright() -> Iterator[Playwright]:
+    from playwright.sync_api import sync_playwright  # here: a machine with a GPU, say, looks at no page
+
     with sync_playwright() as running:
         yield running
 

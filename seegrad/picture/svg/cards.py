@@ -73,7 +73,7 @@ def _badges(card: Card, width: float, steps: int) -> list[str]:
 
 def _numbers(card: Card, width: float, size: CardSize, steps: int) -> list[str]:
     """The numbers; where another name of the bytes changed them, the old ones struck through above the new ones."""
-    left = (width - sum(size.columns)) / 2 + (2 if card.kind == "leaf" else 0)
+    left = (width - size.columns_px) / 2 + (2 if card.kind == "leaf" else 0)
     values = card.values or ((card.born, None),)
     parts = []
     for k, (since, _preview) in enumerate(values):
@@ -237,7 +237,7 @@ def share_text(come: int, expected: int) -> str:
 
 def _gradient(card: Card, width: float, size: CardSize, since: int, until: int, gradient: Gradient) -> str:
     top, height = size.slot_top, size.slot_height
-    left = (width - sum(size.columns)) / 2 + (2 if card.kind == "leaf" else 0)
+    left = (width - size.columns_px) / 2 + (2 if card.kind == "leaf" else 0)
     wrong = card.wrong_from is not None and since >= card.wrong_from
     parts = [el("rect", class_="fill", x=6, y=top, width=width - 12, height=height, rx=4)]
     if wrong:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from math import fsum
 
 from seegrad.model.recording import Preview
 from seegrad.model.scene import Layout, Point, Shape
@@ -50,6 +51,11 @@ class CardSize:
     slot_rows: int = 0  # in that room, where they aren't as many as above
 
     @property
+    def columns_px(self) -> float:
+        """All columns together: added exactly, since Python's `sum` rounds otherwise from 3.12 on."""
+        return fsum(self.columns)
+
+    @property
     def slot_top(self) -> float:
         """Where the slot for the gradient begins, from the card's top."""
         return HEAD_PX + self.rows * ROW_PX + (self.rows * ROW_PX + 6 if self.changes else 0) + 5
@@ -67,7 +73,7 @@ def card_size(card: Card) -> CardSize:
     rows = max((len(grid) for grid in grids), default=1)
     changes = len(card.overwritten) > 0
     shown = max(columns(shape_text(shape)) for shape in (card.shape, *(g.shape for _, g in card.gradients)))
-    width = max(sum(widths) + 16, columns(card.label) * NAME_PX + 56, shown * NUMBER_PX + 20, NARROWEST_PX)
+    width = max(fsum(widths) + 16, columns(card.label) * NAME_PX + 56, shown * NUMBER_PX + 20, NARROWEST_PX)
     slot_rows = 0
     if any(
         summary for _, summary in card.summaries
@@ -274,7 +280,7 @@ class SizedSketch:
         width = max(self.size[name][0] for name in cluster.members)
         tags = max(self.tag_width.get(name, 0.0) for name in cluster.members) - OVERHANG_PX
         width = max(width, tags, FRAME_LABEL_PX if framed else 0.0) + 2 * pad
-        total = sum(self.size[name][1] + self._below(name) for name in cluster.members) + STACK_GAP_PX * (
+        total = fsum(self.size[name][1] + self._below(name) for name in cluster.members) + STACK_GAP_PX * (
             len(cluster.members) - 1
         )
         head = self.size[cluster.members[0]][1] / 2
