@@ -54,6 +54,14 @@ def test_what_a_family_shares_counts_once() -> None:
         assert printed(run(zygote, cell(SHARE)), 0) == "alive\n"
 
 
+@pytest.mark.slow
+def test_what_is_imported_before_the_fork_leaves_all_of_the_limit() -> None:
+    """torch's CUDA build takes 700 MB of a process's data, its CPU build 180 MB, and neither is the student's."""
+    with Zygote(["torch"], limits=Limits(memory_bytes=200 << 20)) as zygote:
+        assert printed(run(zygote, cell("held = b'x' * (150 << 20)\nprint('alive')")), 0) == "alive\n"
+        assert printed(run(zygote, cell("held = b'x' * (220 << 20)\nprint('alive')")), 0) == ""
+
+
 EMPTY_FILES = """
 import os
 os.mkdir("many")

@@ -171,12 +171,15 @@ def _settle(fds: list[int]) -> None:
 
 
 def preload(names: Sequence[str]) -> list[str]:
-    """Import by name, in silence; returns the names that are there."""
+    """Import by name, in silence; returns the names that are there.
+
+    It only saves time: what can't be imported, whatever the reason, is no trouble of those who don't ask for it.
+    """
     there = []
     for name in names:
         with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with contextlib.suppress(ImportError):
+            with contextlib.suppress(Exception):
                 importlib.import_module(name)
                 there.append(name)
     return there

@@ -143,12 +143,15 @@ def become(uid: int) -> None:
 
 
 def limit_resources(limits: Limits) -> None:
-    """The rlimits; of the address space only what is far beyond honest use, since torch reserves gigabytes."""
-    reserved_bytes = _status_bytes("VmSize")
+    """The rlimits. Memory counts beyond what is there already: importing a CUDA build of torch takes 700 MB by itself.
+
+    The address space is held only to what is far beyond honest use, since torch reserves gigabytes.
+    """
+    reserved_bytes, memory_bytes = _status_bytes("VmSize"), _status_bytes("VmData") + limits.memory_bytes
     bounds = {
         resource.RLIMIT_CORE: (0, 0),
         resource.RLIMIT_CPU: (limits.cpu_s, limits.cpu_s + 2),  # pid 1 ignores SIGXCPU; SIGKILL at the hard limit works
-        resource.RLIMIT_DATA: (limits.memory_bytes, limits.memory_bytes),
+        resource.RLIMIT_DATA: (memory_bytes, memory_bytes),
         resource.RLIMIT_FSIZE: (limits.file_bytes, limits.file_bytes),
         resource.RLIMIT_NOFILE: (limits.files, limits.files),
         resource.RLIMIT_NPROC: (limits.processes, limits.processes),

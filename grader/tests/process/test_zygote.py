@@ -15,7 +15,7 @@ import pytest
 from nbjudge.errors import StudentGone, ZygoteGone
 from nbjudge.model import Ending, Limits
 from nbjudge.process.child import Child
-from nbjudge.process.fork_server import send
+from nbjudge.process.fork_server import preload, send
 from nbjudge.process.zygote import _ENTRY, ENVIRONMENT, Zygote
 from nbjudge.sandbox.watch import descendants
 from nbjudge_tests.trials import answer, cell, check, only, printed, run
@@ -120,6 +120,19 @@ def test_a_fresh_zygote_takes_nothing_from_its_caller_and_leaves_nothing(monkeyp
         process = zygote._process
     assert process.returncode == 0
     assert {path.name for path in Path("/tmp").glob("grader-*")} <= before
+
+
+def test_a_library_that_cannot_be_imported_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "asks_who_it_is.py").write_text("raise KeyError('getpwuid(): uid not found: 0')", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert preload(["asks_who_it_is", "json"]) == ["json"]
+
+
+def test_who_it_is_is_said_by_the_environment() -> None:
+    """The accounts of the machine aren't those of the sandbox, in which libraries are imported."""
+    source = "import getpass, os, pwd; os.getuid = lambda: 4_294_967_294; print(getpass.getuser())"
+    command = [sys.executable, "-I", "-c", source]
+    assert subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout == "student\n"
 
 
 def test_a_zygote_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
