@@ -26,12 +26,17 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Something that takes room in the picture. Edges dock at `above_px` below its top."""
+    """Something that takes room in the picture. Edges dock at `above_px` below its top.
+
+    `before_px` and `after_px`: for what sticks to its sides, beside the room between two columns.
+    """
 
     id: str
     width_px: float
     above_px: float
     below_px: float
+    before_px: float = 0.0
+    after_px: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

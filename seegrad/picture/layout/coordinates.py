@@ -103,8 +103,10 @@ def place(
     widths = [0.0] * graph.column_count
     for shape, rank in zip(shapes, graph.rank, strict=False):
         widths[rank] = max(widths[rank], shape.width_px)
+    before, after = _sides(graph, shapes, widths)
     lefts, left = [], 0.0
-    for width in widths:
+    for rank, width in enumerate(widths):
+        left += max(before[rank], after[rank - 1]) if rank else 0.0
         lefts.append(left)
         left += width + rank_gap_px
 
@@ -125,6 +127,16 @@ def place(
     bottom = max([y[k] + WAYPOINT_PX for k in range(graph.count)] + [y[k] + s.below_px for k, s in enumerate(shapes)])
     centres = tuple((shape.id, centre(k)) for k, shape in enumerate(shapes))
     return Layout(centres, routes, round(left - rank_gap_px, 1), round(bottom, 1), crossings)
+
+
+def _sides(graph: Ranked, shapes: Sequence[Shape], widths: list[float]) -> tuple[list[float], list[float]]:
+    """The room that each column needs before and after it: a Shape narrower than its column has some already."""
+    before, after = [0.0] * len(widths), [0.0] * len(widths)
+    for shape, rank in zip(shapes, graph.rank, strict=False):
+        beside = (widths[rank] - shape.width_px) / 2
+        before[rank] = max(before[rank], shape.before_px - beside)
+        after[rank] = max(after[rank], shape.after_px - beside)
+    return before, after
 
 
 def _bends(

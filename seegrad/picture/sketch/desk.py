@@ -206,6 +206,26 @@ def shorten(text: str, longest: int) -> str:
     return f"{text[: longest - 1 - half]}…{text[-half:]}"
 
 
+def shorten_code(code: str, longest: int) -> str:
+    """A line of code that stays code: what is within brackets goes first, then its end.
+
+    >>> shorten_code("loss = F.mse_loss(model(x), y)", 24), shorten_code("loss = F.mse_loss(model(x), y)", 12)
+    ('loss = F.mse_loss(…)', 'loss = F.ms…')
+    """
+    if len(code) <= longest:
+        return code
+    kept, depth = [], 0
+    for letter in code:
+        depth = max(0, depth - (letter in ")]}"))
+        if depth == 0:
+            kept.append(letter)
+        elif kept[-1] != "…":
+            kept.append("…")
+        depth += letter in "([{"
+    short = "".join(kept)
+    return short if len(short) <= longest else f"{short[: longest - 1].rstrip('([{…')}…"
+
+
 def sign(name: str) -> str:
     """The sign for a Node's or an op's name.
 

@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain, groupby
 
 from seegrad.model.recording import Place, Recording
-from seegrad.picture.sketch.desk import NAME_LONGEST, shorten
+from seegrad.picture.sketch.desk import NAME_LONGEST, shorten, shorten_code
 from seegrad.picture.sketch.parts import Pill, Sketch, Wire
 from seegrad.words.languages import _, counted
 
@@ -183,7 +183,7 @@ def _chore_label(recording: Recording, run: Sequence[Pill]) -> str:
         return _("initialisation")
     places = {_place(recording, pill) for pill in run}
     place = places.pop()
-    return _("update") if places or place is None else shorten(place.code.strip(), NAME_LONGEST)
+    return _("update") if places or place is None else shorten_code(place.code.strip(), NAME_LONGEST)
 
 
 def _per_leaf(run: Sequence[Pill], written: dict[str, str], given: dict[str, str]) -> list[str | Group]:
@@ -382,7 +382,7 @@ def _line(recording: Recording, step: int) -> int:
 
 def _code(recording: Recording, step: int) -> str:
     place = recording.frames[step].place
-    return shorten(place.code.strip(), CODE_LONGEST) if place is not None else ""
+    return shorten_code(place.code.strip(), CODE_LONGEST) if place is not None else ""
 
 
 def _passes(

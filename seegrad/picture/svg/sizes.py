@@ -5,13 +5,14 @@ Text is measured by the fixed metrics of a monospaced face, never by a font.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from math import fsum
 
 from seegrad.model.recording import Preview
 from seegrad.model.scene import Layout, Point, Shape
-from seegrad.picture.layout import arrange, fold, in_order
+from seegrad.picture.layout import Order, arrange, fold, in_order
 from seegrad.picture.layout.rows import Piece, components, in_rows, own
 from seegrad.picture.sketch import Bundle, Card, Chip, Cluster, Pill, Sketch
 from seegrad.picture.svg.elements import ROW_PX
@@ -33,6 +34,7 @@ SHARE_PX = 116  # `.grad` and `∂ 1 of 3` or `wrong` on one line
 FRAME_LABEL_PX = 136.0  # "two version counters"
 CLOSE_PX = 14  # from one part to the next below it, in a level that is drawn alone
 RANK_GAP_PX = 24
+PIN_ROOM_PX = 12  # more, where the tag of a saved tensor stands in that gap
 PAGE_PX = 950  # the width of a notebook's page
 SCROLLS_PX = 230  # a picture wider than the page by this much scrolls: rather than in two bands it is read in one
 ARROWS = {"in": "{name} →", "out": "→ {name}", "leaf": "{name}"}
@@ -190,6 +192,25 @@ class Box:
         return self.y + self.height
 
 
+def _banded(
+    shapes: Sequence[Shape],
+    links: Sequence[tuple[str, str]],
+    order: Order | None,
+    fits_px: float,
+    band_px: float,
+    gap_px: float = 24.0,
+) -> Layout:
+    """In one band, or in several where it doesn't fit: then tags have room where that makes the picture no higher."""
+    tight = [replace(shape, before_px=0, after_px=0) for shape in shapes]
+    folded: list[Layout] = []
+    for each in (shapes, tight):
+        placed = arrange(each, links, gap_px=gap_px, rank_gap_px=RANK_GAP_PX, order=order)
+        if placed.width_px <= fits_px and not folded:
+            return placed
+        folded.append(placed if placed.width_px <= fits_px else fold(placed, each, band_px))
+    return min(folded, key=lambda layout: layout.height_px)
+
+
 class SizedSketch:
     """A Sketch with the size of every part; knows which Shape of the Layout a part belongs to.
 
@@ -215,6 +236,11 @@ class SizedSketch:
         self.clusters = {cluster.id: cluster for cluster in sketch.clusters}
         self.home = {name: cluster.id for cluster in sketch.clusters for name in cluster.members}
         self.home |= {name: name for name in self.size if name not in self.home}
+        self.pinned = {
+            (self.home[wire.target if pin.side == "in" else wire.source], pin.side)
+            for wire in sketch.wires
+            for pin in wire.pins
+        }
         names = [card.id for card in sketch.cards] + [pill.id for pill in sketch.pills] + list(more)
         self.shapes = [self._shape(name) for name in dict.fromkeys(self.home[name] for name in names)]
         ends = [(self.home[wire.source], self.home[wire.target]) for wire in sketch.wires]
@@ -236,8 +262,7 @@ class SizedSketch:
         """Where each Shape stands, in bands where the picture would be wider than `widest_px`."""
         if self.alone:
             return self._apart(widest_px)
-        placed = arrange(self.shapes, self.links, rank_gap_px=RANK_GAP_PX, order=self.order)
-        return placed if placed.width_px <= widest_px else fold(placed, self.shapes, min(widest_px, PAGE_PX))
+        return _banded(self.shapes, self.links, self.order, widest_px, min(widest_px, PAGE_PX))
 
     def _apart(self, widest_px: float) -> Layout:
         """The loss and what leads to it, then what no line joins to it, such as an update: closer together."""
@@ -246,9 +271,8 @@ class SizedSketch:
             shapes, numbers = own(names, self.shapes, self.links)
             links = [self.links[k] for k in numbers]
             order = in_order([shape.id for shape in shapes], links, self.root if self.root in names else None)
-            placed = arrange(shapes, links, gap_px=CLOSE_PX, rank_gap_px=RANK_GAP_PX, order=order)
-            fits = placed.width_px <= max(widest_px - SCROLLS_PX / 2, PAGE_PX)
-            pieces.append(Piece(placed if fits else fold(placed, shapes, PAGE_PX), tuple(numbers)))
+            fits_px = max(widest_px - SCROLLS_PX / 2, PAGE_PX)
+            pieces.append(Piece(_banded(shapes, links, order, fits_px, PAGE_PX, CLOSE_PX), tuple(numbers)))
         return in_rows(pieces, PAGE_PX + SCROLLS_PX / 2, RANK_GAP_PX)
 
     def _widen_stacks(self, sketch: Sketch) -> None:
@@ -261,8 +285,11 @@ class SizedSketch:
                 self.size[name] = (width, self.cards[name].height)
 
     def _shape(self, name: str) -> Shape:
-        if name in self.clusters:
-            return self._stack(self.clusters[name])
+        before, after = (PIN_ROOM_PX if (name, side) in self.pinned else 0.0 for side in ("in", "out"))
+        shape = self._stack(self.clusters[name]) if name in self.clusters else self._single(name)
+        return replace(shape, before_px=before, after_px=after)
+
+    def _single(self, name: str) -> Shape:
         width, height = self.size[name]
         extra = self._below(name)
         if name in self.framed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 
 from seegrad.model.scene import Point
 from seegrad.picture.sketch import Mark, Pin, Sketch, StorageGroup, Wire, at, is_finite, shorten
@@ -38,6 +39,7 @@ class Wiring:
         self.flows: dict[tuple[str, str], set[int]] = defaultdict(set)
         for step, source, target in sketch.flows:
             self.flows[source, target].add(step)
+        self.columns = _columns(boxes.values())
         self.leaves = self._ports("source")
         self.arrives = self._ports("target")
 
@@ -59,13 +61,25 @@ class Wiring:
         return found
 
     def points(self, k: int) -> list[Point]:
-        """The line's points, from the right side of its source to the left side of its target."""
+        """The line's points, from the right side of its source to the left side of its target.
+
+        It bends where it has passed the wider parts above and below that it would run under.
+        """
         wire = self.sketch.wires[k]
-        source = self.boxes[wire.source]
+        source, target = self.boxes[wire.source], self.boxes[wire.target]
         inner = list(self.routes[k][1:-1])
         if source.opening and len(inner) > 1 and inner[1][0] < inner[0][0]:  # round the corner at the height it leaves
             inner[0] = inner[0][0], self.leaves[k]
-        return [(source.right, self.leaves[k]), *inner, (self.boxes[wire.target].x, self.arrives[k])]
+        starts, ends = (source.right, self.leaves[k]), (target.x, self.arrives[k])
+        right = max(box.right for box in self._passed(source, starts[1], (inner or [ends])[0][1]))
+        left = min(box.x for box in self._passed(target, ends[1], (inner or [starts])[-1][1]))
+        before, after = [(right, starts[1])] * (right > source.right), [(left, ends[1])] * (left < target.x)
+        return [starts, *before, *inner, *after, ends]
+
+    def _passed(self, box: Box, here: float, there: float) -> list[Box]:
+        """Itself, and those of its column that stand between two heights."""
+        low, high = min(here, there), max(here, there)
+        return [box, *(each for each in self.columns[box.middle] if each.y < high and each.bottom > low)]
 
     def draw(self) -> list[str]:
         """Forward lines, then alarm and gradient above them."""
@@ -198,6 +212,17 @@ class Wiring:
             el("path", d="M-22 -8h16a3 3 0 0 1 3 3v10a3 3 0 0 1 -3 3h-16a3 3 0 0 1 -3 -3v-10a3 3 0 0 1 3 -3z"),
             text(label, -14, 3.6, "", anchor="middle"),
         ]
+
+
+def _columns(boxes: Iterable[Box]) -> dict[float, list[Box]]:
+    """Those that stand in one column, by the middle of each, which rounding has moved by a tenth of a pixel."""
+    found: dict[float, list[Box]] = {}
+    column: list[Box] = []
+    for box in sorted(boxes, key=lambda box: box.middle):
+        column = column if column and box.middle - column[-1].middle < 1 else []
+        column.append(box)
+        found[box.middle] = column
+    return found
 
 
 def _ends(wire: Wire) -> str:

@@ -1,0 +1,84 @@
+"""Lines and the tags on them have room: none runs under a part that isn't its own, no tag touches a card."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+import torch
+
+import seegrad
+from seegrad.model.recording import Recording
+from seegrad.model.scene import Point
+from seegrad.picture.sketch import sketch
+from seegrad.picture.svg.sizes import Box, SizedSketch
+from seegrad.picture.svg.wires import Wiring
+from tests.data.programs import programs
+from tests.tiers import one_in
+
+PARTS = 20  # of a curve that are looked at
+TOUCHES_PX = 1.5
+SAMPLE = sorted(programs())[::40]
+
+
+def of(name: str) -> Recording:
+    program = programs()[name]
+    torch.manual_seed(0)
+    rec = seegrad.record(detail=program.detail)
+    with contextlib.suppress(Exception), rec:
+        program.run()
+    return rec.recording
+
+
+def lines(recording: Recording) -> Iterator[tuple[set[str], list[Point], dict[str, Box]]]:
+    """Each line's two ends, the points of its curve, and where all parts stand."""
+    drawn = sketch(recording)
+    sized = SizedSketch(drawn)
+    layout = sized.layout()
+    boxes = sized.boxes(layout)
+    wiring = Wiring(drawn, boxes, sized.routes(layout, (0.0, 0.0)), len(recording.frames))
+    for number in wiring.routes:
+        wire = drawn.wires[number]
+        bends = pairwise(wiring.points(number))
+        points = [point for here, there in bends if there[0] > here[0] for point in between(here, there)]
+        yield {wire.source, wire.target}, points, boxes
+
+
+def between(here: Point, there: Point) -> Iterator[Point]:
+    """Points of the curve that leaves and arrives horizontally, its handles half way."""
+    middle = (here[0] + there[0]) / 2
+    for part in range(1, PARTS):
+        t = part / PARTS
+        u = 1 - t
+        x = u**3 * here[0] + 3 * u * t * middle + t**3 * there[0]
+        y = (u**3 + 3 * u * u * t) * here[1] + (3 * u * t * t + t**3) * there[1]
+        yield x, y
+
+
+def covers(box: Box, point: Point) -> bool:
+    inside = box.x + TOUCHES_PX < point[0] < box.right - TOUCHES_PX
+    return inside and box.y + TOUCHES_PX < point[1] < box.bottom - TOUCHES_PX
+
+
+@pytest.mark.parametrize("name", one_in(8, SAMPLE))
+def test_no_line_runs_under_a_part_that_is_not_its_own(name: str) -> None:
+    under = [
+        (ends, other)
+        for ends, points, boxes in lines(of(name))
+        for other, box in boxes.items()
+        if other not in ends and any(covers(box, point) for point in points)
+    ]
+    assert not under
+
+
+def test_the_tag_of_a_saved_tensor_has_room_beside_the_card() -> None:
+    a = torch.tensor([1.0, 2.0], requires_grad=True)
+    with seegrad.record() as rec:
+        (a * a).sum().backward()
+    drawn = sketch(rec.recording)
+    sized = SizedSketch(drawn)
+    boxes = sized.boxes(sized.layout())
+    card, pill = boxes["t0-0"], next(boxes[wire.target] for wire in drawn.wires if wire.pins)
+    assert pill.x - card.right == 36  # a tag takes 22 of them
