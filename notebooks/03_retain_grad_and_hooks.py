@@ -741,7 +741,7 @@ for name, way in ways.items():
     x = torch.tensor(2.0, requires_grad=True, device=device)
     h = x * 3
     way(h * h, h)
-    print(f"{name:13}  x.grad {x.grad!s:12}  h.grad {h.grad!s}")
+    print(f"{name:13}  x.grad {x.grad!s}  h.grad {h.grad!s}")
 
 # %% [markdown]
 # And the other way round? `unused` is a leaf that never took part. **Predict** both answers. (`allow_unused=True` lets you

@@ -601,21 +601,22 @@ print("backup", backup, "copy", copy, "version", weights._version)
 # *“One layer of BatchNorm, called as in a test, then as in training. Then one backward.”*
 #
 # BatchNorm keeps two running statistics: here `mean` is 0 and `var` is 1, so `x` goes through almost unchanged. A call
-# with `training=True` brings them up to date: `mean` ← 0.9 `mean` + 0.1 times the batch's mean, and so for `var`.
+# with `training=True` brings them up to date: `mean` ← 0.9 `mean` + 0.1 times the batch's mean, and so for `var`. This
+# patient stays on the CPU, whichever kernel you have.
 #
 # **Predict** the outcome.
 
 # %%
 # %%see --ask outcome --as rec
 batch_norm = nn.functional.batch_norm
-x = torch.tensor([[1.0, 3.0], [5.0, 9.0]], requires_grad=True, device=device)
-mean, var = torch.zeros(2, device=device), torch.ones(2, device=device)
+x = torch.tensor([[1.0, 3.0], [5.0, 9.0]], requires_grad=True)
+mean, var = torch.zeros(2), torch.ones(2)
 tested = batch_norm(x, mean, var)
 trained = batch_norm(x.detach(), mean, var, training=True)
 tested.sum().backward()
 
 # %%
-zeros, ones = torch.zeros(2, device=device).double(), torch.ones(2, device=device).double()
+zeros, ones = torch.zeros(2).double(), torch.ones(2).double()
 
 print("mean ", mean, "version", mean._version)
 print("came ", x.grad[0])

@@ -64,6 +64,25 @@ def reads_sign_only(node: str, attr: str) -> bool:
     return (node, attr) in SIGN_ONLY
 
 
+GATES = ("input_gates", "hidden_gates", "input_bias", "hidden_bias")
+PUT_ASIDE = frozenset(
+    {
+        *((f"ThnnFused{cell}CellBackward0", attr) for cell in ("Gru", "Lstm") for attr in GATES),
+        *(("NativeBatchNormBackward0", attr) for attr in ("running_mean", "running_var")),
+    }
+)
+"""Saved for a second derivative alone: CUDA's kernel has put aside in the forward what the first one needs."""
+
+
+def is_put_aside(node: str, attr: str, device: str) -> bool:
+    """True where a backward that makes no graph takes nothing from the saved `attr` on that kind of device.
+
+    >>> [is_put_aside("NativeBatchNormBackward0", "running_mean", device) for device in ("cuda", "cpu")]
+    [True, False]
+    """
+    return device == "cuda" and (node, attr) in PUT_ASIDE
+
+
 def always_zero(node: str) -> tuple[int, ...]:
     """Input slots of `node` whose gradient is 0 whatever comes: the old value was overwritten.
 

@@ -62,7 +62,7 @@ BYTES_ARE_READ = frozenset(
         *("u_averaged_linear_weights_swapped_in", "u_batch_norm_back_to_training_before_backward"),
         "u_hook_that_clips_another_leaf_through_data",
         *("u_hook_that_updates_through_data_between_two_backwards", "w_momentum_encoder_is_the_encoder"),
-        "w_the_sum_is_trained_again_and_again",
+        *("w_the_sum_is_trained_again_and_again", "q_shared_through_dlpack"),
     }
 )
 """Bytes are compared on the CPU only: on a device a write that no version shows is missed, or thought to hurt."""

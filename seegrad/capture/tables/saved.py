@@ -18,7 +18,7 @@ import torch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.tables import content
 from seegrad.capture.tables.content import Content, Fingerprint, Looks
-from seegrad.model.derivatives import may_break, meets, reads_sign_only, serves
+from seegrad.model.derivatives import is_put_aside, may_break, meets, reads_sign_only, serves
 from seegrad.model.recording import EXTERNAL_WRITE, Place
 
 logger = logging.getLogger("seegrad")
@@ -355,7 +355,8 @@ class SavedTensors:
 
     def misread(self, node: Keeper, gradients: Gradients, creates_graph: bool) -> list[Saved]:
         """What the Node is to read and isn't what it saved; unless it multiplies that by 0, and 0 is right."""
-        found = [saved for saved in node.looked_at if self.changed(saved)]
+        looked_at = node.looked_at if creates_graph else _read_at_once(node, gradients)
+        found = [saved for saved in looked_at if self.changed(saved)]
         if not found or creates_graph:  # the gradient's own slope reads it, whatever it is multiplied by
             return found
         return [] if _are_zero(gradients) else [saved for saved in found if _is_reached(saved, gradients)]
@@ -400,6 +401,12 @@ def _memory(saved: Saved) -> Iterator[torch.Tensor]:
     tensor = saved.ref()
     if tensor is not None and (saved.original is None or not _torch.is_freed(tensor)):
         yield tensor
+
+
+def _read_at_once(node: Keeper, gradients: Gradients) -> Sequence[Saved]:
+    """What is looked at of a Node, without what its kernel keeps for a second derivative alone."""
+    devices = {each.device.type for each in gradients if each is not None} if node.looked_at else ()
+    return [each for each in node.looked_at if not any(is_put_aside(each.name, each.attr, kind) for kind in devices)]
 
 
 def _are_zero(gradients: Gradients) -> bool:
