@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.functions import returned_on
+from seegrad.capture.functions import made_for, returned_on
 from seegrad.capture.gradients import Arrivals, Edit, Edits
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.variables import tensors_in
@@ -368,11 +368,13 @@ class BackwardRun:
         bound = self._state.bound(user)
         own = next(iter(self._writers.get(failing, ())), None) if failing in self._custom else None
         inside = returned_on(self._state.source, own.function()) if own is not None else None
+        handed = made_for(self._state.source, own.function()) if own is not None else ()
         line = self._state.source.raised_on(error)
         error_of = partial(RaisedError, type(error).__name__, text_of(error), self._place, frame.index, failing)
         error_of = partial(error_of, remade=self._state.remade(frame.wanted, user), ways=self._state.ways(failing))
         lines, given = tuple(bound.lines.items()), tuple(bound.names.items())
-        tables.raised(error_of(lines, inside, None if line == self._place else line, given=given))
+        raised_on = None if line == self._place else line
+        tables.raised(error_of(lines, inside, raised_on, given=given, handed=handed))
         self._end([node for node in self._ran if node != failing])
 
     def done(self, result: Any) -> None:

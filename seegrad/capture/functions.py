@@ -8,6 +8,7 @@ Function that refuses doubles, answers differently each time or isn't smooth whe
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
 from collections import Counter
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.places import Source, definitions
 from seegrad.capture.probes.variables import is_a
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import FunctionCheck, Place
@@ -163,6 +164,48 @@ def returned_on(source: Source, backward: Any) -> Place | None:
         if len(lines) == 1 and None not in lines
         else _defined(source, code)
     )
+
+
+def made_for(source: Source, backward: Any) -> tuple[tuple[int, Place], ...]:
+    """Of what a backward returns, the place of each variable → the line that has made it.
+
+    Only where its text leaves no doubt: it returns on one line, and one line gives the variable a value, or the last
+    of them does whatever has happened before.
+    """
+    code = getattr(inspect.unwrap(backward), "__code__", None)
+    own = _text_of(source, code) if code is not None else None
+    returns = [each for each in ast.walk(own) if isinstance(each, ast.Return)] if own is not None else []
+    if code is None or own is None or len(returns) != 1:
+        return ()
+    handed = returns[0].value
+    parts = handed.elts if isinstance(handed, ast.Tuple) else [handed]
+    lines = [(at, _given_on(own, each.id)) for at, each in enumerate(parts) if isinstance(each, ast.Name)]
+    return tuple((at, source.at(code.co_filename, line)) for at, line in lines if line is not None)
+
+
+def _text_of(source: Source, code: CodeType) -> ast.FunctionDef | None:
+    for each in definitions(source.text(code.co_filename)):
+        first = min(part.lineno for part in (each, *each.decorator_list))
+        if isinstance(each, ast.FunctionDef) and first == code.co_firstlineno:
+            return each
+    return None
+
+
+def _given_on(function: ast.FunctionDef, name: str) -> int | None:
+    """The line that gives a variable its last value; `x = None` gives it none. None where that's left open."""
+    stores = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id == name]
+    assigned = [each for each in ast.walk(function) if isinstance(each, ast.Assign) and _stores(each, name)]
+    named = [part for each in assigned for target in each.targets for part in ast.walk(target)]
+    if any(not isinstance(each.ctx, ast.Load) and each not in named for each in stores):
+        return None  # a loop, a `with` or `+=` gives it one, too
+    values = [each for each in assigned if not (isinstance(each.value, ast.Constant) and each.value.value is None)]
+    last = max(values, key=lambda each: each.lineno, default=None)
+    return last.lineno if last is not None and (len(values) == 1 or last in function.body) else None
+
+
+def _stores(statement: ast.Assign, name: str) -> bool:
+    parts = (part for target in statement.targets for part in ast.walk(target))
+    return any(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in parts)
 
 
 def _application(frame: FrameType) -> tuple[Any, tuple[Any, ...]] | None:

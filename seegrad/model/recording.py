@@ -364,13 +364,12 @@ class RaisedError:
     """An error that left the block, as torch or Python raised it. `node` is the Node that was running.
 
     `bound`: of a backward call, variable → the line that gave it what it holds, in the functions under way; `given`: of
-    those that one was given, the name that its caller has for it. `remade`: of the tensors whose gradient was asked
-    for, the line that made one → the line in these functions that calls the function in which that stands.
-    `inside`: where a custom Function's Node was running, the line on which its backward returns.
-    `held`: of a copy that torch refused, the attribute that holds the tensor, `among` others in a collection, or
-    torch's function that keeps it there; `held_on`: the line that puts it there. Of numpy, the list that it's `among`.
-    `raised_on`: where a backward call ran code of the user's that raised it (a Function's backward, a hook), its line.
-    `ways`: the lines under way, outermost first, of the backward call, and of the last one before that ran `node`.
+    what one was given, its caller's name for it. `remade`: the line that made what a gradient was asked for → the one
+    of these functions that calls the function of that. `inside`: the line where the backward of a running Function
+    returns; `handed`: the place of a variable there → the line that made it. `held`: of a copy that torch refused, the
+    attribute that holds the tensor, `among` others in a collection, or torch's function that keeps it there; `held_on`:
+    the line that puts it there. Of numpy, the list that it's `among`. `raised_on`: the user's line that raised it while
+    a backward ran. `ways`: the lines under way, outermost first, of it, and of the last before that ran `node`.
     """
 
     kind: str
@@ -387,6 +386,7 @@ class RaisedError:
     given: tuple[tuple[str, str], ...] = ()
     remade: tuple[tuple[Place, Place], ...] = ()
     ways: tuple[tuple[Place, ...], ...] = ()
+    handed: tuple[tuple[int, Place], ...] = ()
 
 
 EARLIER = marked(

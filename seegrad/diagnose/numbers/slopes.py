@@ -148,6 +148,10 @@ WRONG = {
         "The gradient that {culprit} returns at place {index} has shape {got}; that argument of the forward of "
         "`{function}` has {expected}."
     ),
+    "made": marked(
+        "The gradient that {culprit} makes, and the backward of `{function}` returns at place {index}, has shape "
+        "{got}; that argument of its forward has {expected}."
+    ),
     "no_tensor": marked(
         "{Culprit} returns a gradient at place {index}, and that argument of the forward of `{function}` is no tensor."
     ),
@@ -175,11 +179,12 @@ def find_returns(recording: Recording) -> Iterator[Diagnosis]:
 
 def _describe_returns(recording: Recording, error: RaisedError, how: str, said: dict[str, str]) -> Diagnosis:
     node = recording.nodes[error.node or 0]
+    made = _made(recording, error, node, said) if how == "shape" else None
     finding = Finding(
         recording=recording,
         kind=RETURNS,
         frame=error.frame,
-        culprit=error.inside,
+        culprit=made or error.inside,
         victim=birthplace(recording, node),
         node=node,
     )
@@ -189,4 +194,12 @@ def _describe_returns(recording: Recording, error: RaisedError, how: str, said: 
         facts |= {key: plural("{count} gradient", "{count} gradients", int(said[key])) for key in ("expected", "got")}
     if how == "shape":  # torch counts these from 0
         facts["index"] = str(int(said["index"]) + 1)
-    return finding.told(WRONG[how], OF_THAT_SHAPE if how == "shape" else ONE_FOR_EACH, facts)
+    words = WRONG["made" if made is not None else how]
+    return finding.told(words, OF_THAT_SHAPE if how == "shape" else ONE_FOR_EACH, facts)
+
+
+def _made(recording: Recording, error: RaisedError, node: Node, said: dict[str, str]) -> Place | None:
+    """The line that made what is of a wrong shape, unless that's the shape of another argument: then it's the order."""
+    inputs = recording.frames[node.frame].inputs
+    shapes = {str(list(recording.tensors[each].shape)) for each in inputs} - {said["expected"]}
+    return None if said["got"] in shapes else dict(error.handed).get(int(said["index"]))

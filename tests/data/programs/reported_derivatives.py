@@ -260,3 +260,90 @@ def m_range_of_a_quantiser_set_anew():
         opt.zero_grad()
         loss.backward()
         opt.step()  # victim
+
+
+@program("backward_returns")
+def m_echo_cut_to_the_number_of_sounds():
+    """hszhao/SAN#3: cut to one side of what is no square; https://github.com/hszhao/SAN/issues/3."""
+
+    class Echoed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, sound, echo, late):
+            ctx.late = late
+            ctx.save_for_backward(sound, echo)
+            padded = F.pad(sound, (late, late))
+            return padded[:, late:] + echo * padded[:, : sound.shape[1] + late]
+
+        @staticmethod
+        def backward(ctx, grad):
+            sound, echo = ctx.saved_tensors
+            late, length = ctx.late, sound.shape[1]
+            by_echo = (grad * F.pad(sound, (late, 0))).sum(0)
+            both = F.pad(grad[:, :length], (late, 0)) + echo * grad
+            by_sound = both[:, late : late + sound.shape[0]]  # culprit
+            return by_sound, by_echo, None
+
+    loud, echo = nn.Linear(9, 9), nn.Parameter(torch.full((11,), 0.5))
+    opt = torch.optim.SGD([*loud.parameters(), echo], lr=0.01)
+    for step in range(2):
+        heard = Echoed.apply(loud(torch.randn(4, 9)), echo, 2)  # victim
+        loss = heard.pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program("backward_returns")
+def m_gradients_in_the_order_of_another_forward():
+    """Both are right, each at the other's place: what made them isn't to be changed."""
+
+    class Weighed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, shares, prices):
+            ctx.save_for_backward(shares, prices)
+            return prices @ shares
+
+        @staticmethod
+        def backward(ctx, grad):
+            shares, prices = ctx.saved_tensors
+            by_prices = grad.unsqueeze(1) * shares
+            by_shares = prices.t() @ grad
+            return by_prices, by_shares  # culprit
+
+    shares, market = nn.Parameter(torch.ones(3)), nn.Linear(2, 3)
+    opt = torch.optim.SGD([shares, *market.parameters()], lr=0.01)
+    for step in range(2):
+        worth = Weighed.apply(shares, market(torch.rand(5, 2)))  # victim
+        loss = (worth - 1).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program()
+def m_gradients_that_are_made_step_by_step():
+    """Padded, cut, summed under one name; None where none is asked for."""
+
+    class Shifted(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, sound, late, level):
+            ctx.late = late
+            return F.pad(sound, (late, 0)) + level
+
+        @staticmethod
+        def backward(ctx, grad):
+            by_sound = by_level = None
+            if ctx.needs_input_grad[0]:
+                by_sound = grad[:, ctx.late :]
+            if ctx.needs_input_grad[2]:
+                by_level = grad.sum(0)
+                by_level = by_level.sum().reshape(1)
+            return by_sound, None, by_level
+
+    loud, level = nn.Linear(6, 6), nn.Parameter(torch.zeros(1))
+    opt = torch.optim.SGD([*loud.parameters(), level], lr=0.01)
+    for step in range(2):
+        loss = Shifted.apply(loud(torch.rand(4, 6)), 2, level).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()

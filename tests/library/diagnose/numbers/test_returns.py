@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import linecache
 from typing import Any
 
 import pytest
 import torch
 
 import seegrad
+from seegrad.capture.functions import made_for
+from seegrad.capture.probes.places import Source
 from seegrad.model.recording import Diagnosis
 from tests.data.programs import programs
 from tests.library.recorded import seen
@@ -20,6 +23,12 @@ LINES = {
         "a gradient at place 2",
         "`Powered` is no tensor",
     ),
+    "m_echo_cut_to_the_number_of_sounds": (
+        "by_sound = both[:, late : late + sound.shape[0]]  # culprit",
+        "at place 1, has shape [4, 4]",
+        "its forward has [4, 9]",
+    ),
+    "m_gradients_in_the_order_of_another_forward": ("return by_prices, by_shares  # culprit", "at place 2"),
     "m_hook_of_a_classifier_behind_a_detach": (
         "accent.register_full_backward_hook(turn_round)  # culprit",
         "none of those",
@@ -65,6 +74,24 @@ def test_what_is_advised_ends_it() -> None:
     assert [dict(each.arguments)["how"] for each in told(lambda grad: (grad, None))] == ["shape"]
     assert not told(lambda grad: (grad.expand(2, 3), None))
     assert [dict(each.arguments)["how"] for each in told(lambda _grad: (1.0, None))] == ["number"]
+
+
+def test_the_line_that_makes_it_is_named_where_the_text_leaves_no_doubt() -> None:
+    def line(body: str) -> str:
+        text = "def backward(ctx, grad):\n" + "".join(f"    {each}\n" for each in body.split("\n"))
+        held: dict[str, Any] = {}
+        linecache.cache["made.py"] = (len(text), None, text.splitlines(keepends=True), "made.py")
+        exec(compile(text, "made.py", "exec"), held)  # noqa: S102  # a text of this test's own
+        made = dict(made_for(Source(), held["backward"]))
+        return made[0].code.strip() if 0 in made else ""
+
+    assert line("g = grad.sum(0)\nreturn g, None") == "g = grad.sum(0)"
+    assert line("g = None\nif ctx:\n    g = grad.t()\nreturn g") == "g = grad.t()"
+    assert line("g = grad.t()\ng = g.sum(0)\nreturn g") == "g = g.sum(0)"
+    assert line("if ctx:\n    g = grad.t()\nelse:\n    g = grad\nreturn g") == ""
+    assert line("g = grad\nfor each in ctx:\n    g += each\nreturn g") == ""
+    assert line("if ctx:\n    return None\ng = grad.t()\nreturn g") == ""
+    assert line("return grad.t()") == ""
 
 
 def test_where_several_lines_return_the_one_that_defines_it_is_named() -> None:
