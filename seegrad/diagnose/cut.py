@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from seegrad.diagnose.evidence import CASTS, INTEGERS, errors_with, expression, is_trained, label
+from seegrad.diagnose.evidence import CASTS, INTEGERS, are_in_one_function, errors_with, expression, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.flow import WRITTEN, Cut, Flow
 from seegrad.diagnose.history.straight import Straight, straight_through
 from seegrad.diagnose.training.held import replacing
-from seegrad.model.recording import Diagnosis, Frame, Place, Recording, Route, Switch
+from seegrad.model.recording import Diagnosis, Frame, Place, RaisedError, Recording, Route, Switch
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined, phrase, plural
 
@@ -151,7 +151,7 @@ def find_cut(recording: Recording) -> Iterator[Diagnosis]:
     for error in errors_with(recording, CORE):
         frame = recording.frames[error.frame]
         if frame.applied is not None or error.raised_on is not None:
-            yield describe_within(recording, frame, error.raised_on)
+            yield describe_within(recording, frame, error)
         elif frame.inputs:
             flow = Flow(recording)
             for earlier in recording.frames[: error.frame]:
@@ -344,17 +344,19 @@ def describe_frozen(recording: Recording, off: Switch, shown: Frame) -> Diagnosi
     return finding.told(NO_GRAPH_FROZEN, MEND["frozen"], facts, leaves_off=joined([*leaves, *more]))
 
 
-def describe_within(recording: Recording, shown: Frame, nested: Place | None) -> Diagnosis:
+def describe_within(recording: Recording, shown: Frame, error: RaisedError) -> Diagnosis:
     """The Diagnosis of a gradient that was asked for where torch itself has gradients off.
 
-    `nested`: the line in a custom Function's backward, or in a hook; without it, it was in a Function's forward.
+    Where code of the user's raised it, that is a custom Function's backward, or a hook; else a Function's forward.
     """
+    nested = error.raised_on
     why, made = "within" if nested is None else "nested", None
     if nested is None and shown.inputs:
         flow = Flow(recording)
         for earlier in recording.frames[: shown.index]:
             flow.remember(earlier)
         made = next((cut.frame.place for cut in flow.cuts(shown.inputs[:1]) if cut.frame.applied is not None), None)
+        made = asked_for(recording, error, shown, made)
     tensor = shown.inputs[0] if shown.inputs and nested is None else None
     finding = Finding(
         recording=recording,
@@ -367,6 +369,17 @@ def describe_within(recording: Recording, shown: Frame, nested: Place | None) ->
     asked = ASKED.search(finding.victim.code) if finding.victim is not None else None
     facts: dict[str, Word] = {"label": label(recording, tensor), "cause": why, "given": asked[1] if asked else "x"}
     return finding.told(NO_GRAPH_WITHIN[why], MEND["within"], facts)
+
+
+def asked_for(recording: Recording, error: RaisedError, shown: Frame, made: Place | None) -> Place | None:
+    """The line that made it, of the function that asks: there gradients are to be on, for all that it calls."""
+    bound, asks = dict(error.bound), shown.place
+    if made is None or asks is None or made in (asks, *bound.values()) or are_in_one_function(recording, made, asks):
+        return made
+    given = bound.get(recording.tensors[shown.inputs[0]].name or "")
+    in_it = given is not None and (given.file, given.line) <= (asks.file, asks.line)
+    known = asks.file == recording.code_file
+    return given if given is not None and in_it and (not known or are_in_one_function(recording, given, asks)) else asks
 
 
 def because(why: str, given: Word, op: str, other: Word = "") -> Word:

@@ -229,6 +229,14 @@ def _function_at(recording: Recording, place: Place | None) -> ast.FunctionDef |
     return None
 
 
+def are_in_one_function(recording: Recording, one: Place, other: Place) -> bool:
+    """Do two lines of the block's file stand in the text of one function, or both outside of any?"""
+    if {one.file, other.file} != {recording.code_file}:
+        return False
+    first, second = (each.lineno if (each := _function_at(recording, line)) else 0 for line in (one, other))
+    return first == second
+
+
 def made_at(recording: Recording, tensor: int | None) -> Place | None:
     """The line that made a tensor; None where that was before the recording."""
     frame = recording.frames[recording.tensors[tensor].frame] if tensor is not None else None

@@ -347,3 +347,83 @@ def m_gradients_that_are_made_step_by_step():
         opt.zero_grad()
         loss.backward()
         opt.step()
+
+
+# -- a gradient is asked for where a Function's forward has them off
+
+
+class Stretched(torch.autograd.Function):
+    """Some short steps of a motion, which backward goes through again."""
+
+    @staticmethod
+    def forward(ctx, motion, place, steps, *weights):
+        ctx.motion, ctx.steps = motion, steps
+        ctx.save_for_backward(place)
+        for _ in range(steps):
+            place = place + 0.1 * motion(place)
+        return place
+
+    @staticmethod
+    def backward(ctx, grad):
+        (place,) = ctx.saved_tensors
+        weights = tuple(ctx.motion.parameters())
+        with torch.enable_grad():
+            place = place.detach().requires_grad_(True)
+            end = place
+            for _ in range(ctx.steps):
+                end = end + 0.1 * ctx.motion(end)
+            slopes = torch.autograd.grad(end, (place, *weights), grad, allow_unused=True)
+        return None, slopes[0], None, *slopes[1:]
+
+
+@program("graph_cut", severity="error")
+def m_spring_whose_force_is_the_slope_of_its_energy():
+    """rtqichen/torchdiffeq#154: the motion asks for a gradient; https://github.com/rtqichen/torchdiffeq/issues/154."""
+
+    class Spring(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stiff = nn.Sequential(nn.Linear(2, 6), nn.Softplus(), nn.Linear(6, 1, bias=False))
+
+        def energy(self, at):
+            return self.stiff(at).sum()
+
+        def forward(self, at):
+            stored = self.energy(at)  # culprit
+            (slope,) = torch.autograd.grad(stored, at, create_graph=True)  # victim
+            return -slope
+
+    spring = Spring()
+    opt = torch.optim.SGD(spring.parameters(), lr=0.01)
+    for step in range(2):
+        end = Stretched.apply(spring, torch.randn(4, 2), 3, *spring.parameters())
+        loss = end.pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program()
+def m_spring_whose_force_is_computed_with_gradients_on():
+    """The same, which switches them on for the energy."""
+
+    class Spring(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stiff = nn.Sequential(nn.Linear(2, 6), nn.Softplus(), nn.Linear(6, 1, bias=False))
+
+        def forward(self, at):
+            with torch.enable_grad():
+                at = at if at.requires_grad else at.detach().requires_grad_()
+                stored = self.stiff(at).sum()
+                (slope,) = torch.autograd.grad(stored, at, create_graph=True)
+            return -slope
+
+    spring = Spring()
+    opt = torch.optim.SGD(spring.parameters(), lr=0.01)
+    for step in range(2):
+        end = Stretched.apply(spring, torch.randn(4, 2), 3, *spring.parameters())
+        loss = end.pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
