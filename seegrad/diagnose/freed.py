@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,7 +21,7 @@ from seegrad.diagnose.evidence import (
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.history.once import bound_outside, first_made, set_at
-from seegrad.diagnose.history.taken import of_the_other, undetached
+from seegrad.diagnose.history.taken import of_a_peer, of_the_other, undetached
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined
@@ -104,6 +104,10 @@ BY_HOW = {
         "Compute {carried} anew once line {changed} has run, as line {made} did, together with all that leads to it, "
         "and go back from that: what it is now belongs to the Parameters of before."
     ),
+    "peer": marked(
+        "The step that follows this loss trains nothing of what made {peer}: give the loss `{detached}`, and each "
+        "backward call stays with the Parameters that its own step trains."
+    ),
     "later": marked(
         "Both backward calls lead through {carried}: give the one that is not to train what made it `{detached}`; "
         "if both are, pass `retain_graph=True` to the first."
@@ -127,6 +131,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     way = carried(recording, node.id, failed, earlier, freed == again) if node and earlier else Carried("again")
     way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     way = outdated(recording, way, earlier, failed) if way.how == "later" and earlier else way
+    way = among_peers(recording, way, earlier, failed) if way.how in ("once", "wrapped") and earlier else way
     dropped = dropped_detach(recording, way.tensors, failed)
     handed = dropped or way.handed_on(recording, error) or not_to_train(recording, way, earlier, failed)
     output = node.outputs[0] if node and node.outputs else None
@@ -168,9 +173,8 @@ def apart(recording: Recording, error: RaisedError, earlier: Frame | None) -> tu
 
 # -- which tensor leads from a new graph into one that an earlier backward has been through
 
-How = Literal[
-    "again", "shared", "later", "stale", "carried", "within", "kept", "summed", "once", "collected", "reset", "wrapped"
-]
+Computed = Literal["once", "collected", "wrapped", "peer"]
+How = Literal["again", "shared", "later", "stale", "carried", "within", "kept", "summed", "reset"] | Computed
 """How the second backward came into the graph of the first.
 
 `again`: from the same loss. `shared`: two losses of one forward. `later`: a loss made after the first backward,
@@ -178,7 +182,7 @@ How = Literal[
 In a loop, `carried`: through a tensor that each step makes anew from the last, `within` a module's forward, `reset`:
 one that each step writes over in place; `kept`: through one of an earlier step, beside those of this step; `summed`:
 through a sum of all losses; `once`: through a tensor made before the loop, `collected`: joined of what a list holds,
-`wrapped`: of a Parameter that nobody holds.
+`wrapped`: of a Parameter that nobody holds, `peer`: of what the step of that loss doesn't train, but its peer's does.
 """
 
 ITEM = re.compile(r"\[\d+\]$")
@@ -214,6 +218,7 @@ class Carried:
             "taken": self.taken.line if self.taken else 0,
             "made": made.line if made else 0,
             "op": self.op,
+            **({"peer": label(recording, first)} if self.how == "peer" else {}),
             "changed": self.changed.line if self.changed else 0,
         }
 
@@ -224,7 +229,7 @@ class Carried:
         nothing: the line counts that binds it in a function under way, else the one that puts it into an attribute.
         """
         held = joined_of(recording, self.tensors[0]) if self.how == "collected" else None
-        if held is not None or self.how in ("reset", "stale") or self._is_put_in:
+        if held is not None or self.how in ("reset", "stale", "peer") or self._is_put_in:
             return held.place if held is not None else self.taken
         if self.how in ("once", "wrapped"):
             name = called(recording, self.tensors[0]) if self.tensors else None
@@ -356,6 +361,16 @@ def outdated(recording: Recording, way: Carried, earlier: Frame, failed: Frame) 
     return way if changed is None or way.taken is None else replace(way, how="stale", changed=changed)
 
 
+def among_peers(recording: Recording, way: Carried, earlier: Frame, failed: Frame) -> Carried:
+    """The same way, `peer` where both losses take up results of two models, of which the first step trains one."""
+    start = root(recording, failed)
+    ran = {each.running for each in recording.frames if each.backward == earlier.backward and each.running is not None}
+    links = links_into(recording, start, ran, range(len(recording.nodes))) if start is not None else []
+    met = tuple(dict.fromkeys(found for link in links if (found := tensor_of(recording, *link)) is not None))
+    foreign, taken = of_a_peer(recording, met, earlier, failed)
+    return way if taken is None else replace(way, how="peer", tensors=foreign[:MAX_NAMED], taken=taken)
+
+
 def not_to_train(recording: Recording, way: Carried, earlier: Frame | None, failed: Frame) -> Place | None:
     """The line that takes up, for one of the two losses, what only the other one is to train."""
     if earlier is None or not way.tensors:
@@ -389,7 +404,7 @@ def leading_to(recording: Recording, target: int) -> set[int]:
     return seen
 
 
-def links_into(recording: Recording, start: int, old: set[int], leading: set[int]) -> list[tuple[Node, Edge]]:
+def links_into(recording: Recording, start: int, old: set[int], leading: Container[int]) -> list[tuple[Node, Edge]]:
     """The Edges, nearest to `start` first, from a new Node into the `old` ones, on the ways that are `leading` on."""
     waiting, seen, links = [start], {start}, []
     for number in waiting:  # grows while it's read

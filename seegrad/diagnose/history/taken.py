@@ -11,12 +11,35 @@ from seegrad.model.recording import Frame, Place, Recording
 
 def undetached(recording: Recording, tensors: tuple[int, ...], earlier: Frame, failed: Frame) -> Place | None:
     """The line that takes up, for the loss of the earlier call, what the step behind that call doesn't train."""
-    behind = _trained(recording, tensors)
-    uses = (each for each in recording.uses if each.kind == "stepped" and earlier.index < each.frame < failed.index)
-    held = [{leaf for leaf, _ in each.tensors} for each in uses]
-    ran = {each.running for each in recording.frames if each.backward == earlier.backward and each.running is not None}
-    apart = held and behind and all(behind.isdisjoint(each) for each in held)
-    return _taking(recording, tensors, ran) if apart else None
+    behind, held = _trained(recording, tensors), _stepped(recording, earlier, failed)
+    return (
+        _taking(recording, tensors, _ran(recording, earlier)) if held and behind and behind.isdisjoint(held) else None
+    )
+
+
+def of_a_peer(
+    recording: Recording, tensors: tuple[int, ...], earlier: Frame, failed: Frame
+) -> tuple[tuple[int, ...], Place | None]:
+    """Of the results that two losses share, those that the step of the earlier one doesn't train; who takes them up.
+
+    Only where that step trains what made another of them: then each loss has a result of its own, and its peer's.
+    """
+    results, held = [each for each in tensors if not is_trained(recording, each)], _stepped(recording, earlier, failed)
+    behind = {each: _trained(recording, (each,)) for each in results}
+    foreign = tuple(each for each, leaves in behind.items() if leaves and leaves.isdisjoint(held))
+    own = any(leaves and leaves <= held for leaves in behind.values())
+    return foreign, _taking(recording, foreign, _ran(recording, earlier)) if own and foreign else None
+
+
+def _stepped(recording: Recording, since: Frame, until: Frame) -> set[int]:
+    """The leaves with which optimisers have stepped between two Frames."""
+    uses = (each for each in recording.uses if each.kind == "stepped" and since.index < each.frame < until.index)
+    return {leaf for each in uses for leaf, _ in each.tensors}
+
+
+def _ran(recording: Recording, call: Frame) -> set[int]:
+    """The Nodes that ran in the backward call of a Frame."""
+    return {each.running for each in recording.frames if each.backward == call.backward and each.running is not None}
 
 
 def of_the_other(recording: Recording, tensors: tuple[int, ...], one: int | None, other: int | None) -> Place | None:

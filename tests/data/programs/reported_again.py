@@ -138,3 +138,46 @@ def n_legal_derivatives_by_columns():
         opt.zero_grad()
         (by_time - 0.1 * by_both[:, :1]).square().mean().backward()
         opt.step()
+
+
+# -- two that learn from each other, each by an optimiser of its own
+
+
+@program("graph_freed")
+def n_readers_who_learn_from_each_other():
+    """Two readers of one gauge; https://github.com/chxy95/Deep-Mutual-Learning/issues/5."""
+    readers = [nn.Sequential(nn.Linear(5, size), nn.ELU(), nn.Linear(size, 3)) for size in (6, 9)]
+    opts = [torch.optim.SGD(each.parameters(), lr=0.05) for each in readers]
+    for _ in range(3):
+        x, kind = torch.randn(12, 5), torch.randint(0, 3, (12,))
+        said = [reader(x) for reader in readers]  # victim
+        for one, other in ((0, 1), (1, 0)):
+            apart = F.mse_loss(said[one].softmax(1), said[other].softmax(1))  # culprit
+            loss = F.cross_entropy(said[one], kind) + apart
+            opts[one].zero_grad()
+            loss.backward()
+            opts[one].step()
+
+
+@program()
+def n_legal_readers_who_take_the_other_for_given():
+    """The other one's answer is cut off; then both go by one loss, and one after the other."""
+    readers = [nn.Sequential(nn.Linear(5, size), nn.ELU(), nn.Linear(size, 3)) for size in (6, 9)]
+    opts = [torch.optim.SGD(each.parameters(), lr=0.05) for each in readers]
+    for _ in range(3):
+        x, kind = torch.randn(12, 5), torch.randint(0, 3, (12,))
+        said = [reader(x) for reader in readers]
+        for one, other in ((0, 1), (1, 0)):
+            loss = F.cross_entropy(said[one], kind) + F.mse_loss(said[one], said[other].detach())
+            opts[one].zero_grad()
+            loss.backward()
+            opts[one].step()
+    for _ in range(3):
+        x, kind = torch.randn(12, 5), torch.randint(0, 3, (12,))
+        said = [reader(x) for reader in readers]
+        loss = F.cross_entropy(said[0], kind) + F.cross_entropy(said[1], kind) + F.mse_loss(*said)
+        for opt in opts:
+            opt.zero_grad()
+        loss.backward()
+        for opt in opts:
+            opt.step()
