@@ -14,14 +14,14 @@ import torch
 from seegrad.capture.functions import made_for, returned_on
 from seegrad.capture.gradients import Arrivals, Edit, Edits
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.variables import tensors_in
+from seegrad.capture.probes.variables import in_buffers, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, preview
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.capture.tables.tensors import Source, deref
 from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
-from seegrad.model.recording import RaisedError
+from seegrad.model.recording import Clue, RaisedError
 from seegrad.words.errors import text_of
 
 Gradients = tuple[torch.Tensor | None, ...]
@@ -374,6 +374,9 @@ class BackwardRun:
         error_of = partial(error_of, remade=self._state.remade(frame.wanted, user), ways=self._state.ways(failing))
         lines, given = tuple(bound.lines.items()), tuple(bound.names.items())
         raised_on = None if line == self._place else line
+        kept = dict.fromkeys(number for each in in_buffers(user) if (number := tables.tensors.find(each)) is not None)
+        if kept and self._place is not None:
+            tables.clues.append(Clue("buffer", frame.index, self._place, tuple(kept)))
         tables.raised(error_of(lines, inside, raised_on, given=given, handed=handed))
         self._end([node for node in self._ran if node != failing])
 

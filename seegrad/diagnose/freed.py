@@ -104,6 +104,10 @@ BY_HOW = {
         "Compute {carried} anew once line {changed} has run, as line {made} did, together with all that leads to it, "
         "and go back from that: what it is now belongs to the Parameters of before."
     ),
+    "buffer": marked(
+        "A buffer keeps numbers from one step to the next and isn't trained: store `.detach()` of what line {made} "
+        "computes, and no later backward call goes through what it was computed from."
+    ),
     "peer": marked(
         "The step that follows this loss trains nothing of what made {peer}: give the loss `{detached}`, and each "
         "backward call stays with the Parameters that its own step trains."
@@ -132,6 +136,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     way = outdated(recording, way, earlier, failed) if way.how == "later" and earlier else way
     way = among_peers(recording, way, earlier, failed) if way.how in ("once", "wrapped") and earlier else way
+    way = in_a_buffer(recording, way)
     dropped = dropped_detach(recording, way.tensors, failed)
     handed = dropped or way.handed_on(recording, error) or not_to_train(recording, way, earlier, failed)
     output = node.outputs[0] if node and node.outputs else None
@@ -173,7 +178,7 @@ def apart(recording: Recording, error: RaisedError, earlier: Frame | None) -> tu
 
 # -- which tensor leads from a new graph into one that an earlier backward has been through
 
-Computed = Literal["once", "collected", "wrapped", "peer"]
+Computed = Literal["once", "collected", "wrapped", "peer", "buffer"]
 How = Literal["again", "shared", "later", "stale", "carried", "within", "kept", "summed", "reset"] | Computed
 """How the second backward came into the graph of the first.
 
@@ -182,7 +187,8 @@ How = Literal["again", "shared", "later", "stale", "carried", "within", "kept", 
 In a loop, `carried`: through a tensor that each step makes anew from the last, `within` a module's forward, `reset`:
 one that each step writes over in place; `kept`: through one of an earlier step, beside those of this step; `summed`:
 through a sum of all losses; `once`: through a tensor made before the loop, `collected`: joined of what a list holds,
-`wrapped`: of a Parameter that nobody holds, `peer`: of what the step of that loss doesn't train, but its peer's does.
+`wrapped`: of a Parameter that nobody holds, `peer`: of what the step of that loss doesn't train, but its peer's does,
+`buffer`: of what a module's buffer was given.
 """
 
 ITEM = re.compile(r"\[\d+\]$")
@@ -229,7 +235,7 @@ class Carried:
         nothing: the line counts that binds it in a function under way, else the one that puts it into an attribute.
         """
         held = joined_of(recording, self.tensors[0]) if self.how == "collected" else None
-        if held is not None or self.how in ("reset", "stale", "peer") or self._is_put_in:
+        if held is not None or self.how in ("reset", "stale", "peer", "buffer") or self._is_put_in:
             return held.place if held is not None else self.taken
         if self.how in ("once", "wrapped"):
             name = called(recording, self.tensors[0]) if self.tensors else None
@@ -369,6 +375,18 @@ def among_peers(recording: Recording, way: Carried, earlier: Frame, failed: Fram
     met = tuple(dict.fromkeys(found for link in links if (found := tensor_of(recording, *link)) is not None))
     foreign, taken = of_a_peer(recording, met, earlier, failed)
     return way if taken is None else replace(way, how="peer", tensors=foreign[:MAX_NAMED], taken=taken)
+
+
+def in_a_buffer(recording: Recording, way: Carried) -> Carried:
+    """The same way, `buffer` where it leads through a result that a buffer was given; `taken` gives it that."""
+    kept = {each for clue in recording.clues_of("buffer") for each in clue.tensors}
+    tensor = next((each for each in way.tensors if each in kept), None)
+    if tensor is None or way.how not in ("later", "stale", "once", "kept"):
+        return way
+    name, made = f"self.{(called(recording, tensor) or '').rpartition('.')[2]}", made_at(recording, tensor)
+    gives = made is not None and re.match(rf"\s*{re.escape(name)}\s*=(?!=)", made.code)
+    place = made if gives else set_at(recording, name)
+    return way if place is None else replace(way, how="buffer", tensors=(tensor,), taken=place, changed=None)
 
 
 def not_to_train(recording: Recording, way: Carried, earlier: Frame | None, failed: Frame) -> Place | None:

@@ -76,6 +76,14 @@ def module_tensors(name: str, module: torch.nn.Module) -> Named:
     return _tensors_of(list(torch.nn.Module.named_modules(module, prefix=name)))
 
 
+def in_buffers(frame: FrameType | None) -> Iterator[torch.Tensor]:
+    """The results with a graph that are buffers of the modules which functions under way hold, the innermost first."""
+    while frame is not None:
+        held = (each for name, module in modules(frame) for _, each in module_tensors(name, module))
+        yield from (each for each in held if each.grad_fn is not None)
+        frame = frame.f_back
+
+
 def _tensors_of(parts: Sequence[tuple[str, torch.nn.Module]]) -> Named:
     """What these modules hold themselves: the parameters of all of them, each once, then the buffers."""
     for kind in ("_parameters", "_buffers"):

@@ -181,3 +181,65 @@ def n_legal_readers_who_take_the_other_for_given():
         loss.backward()
         for opt in opts:
             opt.step()
+
+
+# -- what a module keeps in a buffer
+
+
+@program("graph_freed")
+def n_range_of_a_scale_that_is_learnt():
+    """A range kept for later, of what a layer has made; https://github.com/meta-pytorch/botorch/issues/1635."""
+
+    class Ranged(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stretch = nn.Linear(3, 3)
+            self.register_buffer("widest", torch.ones(3))
+
+        def forward(self, x):
+            x = self.stretch(x)
+            if self.training:
+                self.widest = x.abs().amax(0)  # culprit, victim
+            return x / self.widest
+
+    ranged = Ranged()
+    opt = torch.optim.SGD(ranged.parameters(), lr=0.01)
+    x = torch.randn(12, 3)
+    for _ in range(3):
+        loss = (ranged(x) - 0.5).square().mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    ranged.eval()
+    best = torch.zeros(1, 3, requires_grad=True)
+    of_best = torch.optim.SGD([best], lr=0.1)
+    for _ in range(3):
+        far = ranged(best).square().sum()
+        of_best.zero_grad()
+        far.backward()
+        of_best.step()
+
+
+@program()
+def n_legal_ranges_in_a_buffer():
+    """One is stored without its graph; another with it, and goes back once in each lap."""
+
+    class Ranged(nn.Module):
+        def __init__(self, cut):
+            super().__init__()
+            self.cut, self.stretch = cut, nn.Linear(3, 3)
+            self.register_buffer("widest", torch.ones(3))
+
+        def forward(self, x):
+            x = self.stretch(x)
+            widest = x.abs().amax(0)
+            self.widest = widest.detach() if self.cut else widest
+            return x / self.widest
+
+    for ranged in (Ranged(cut=True), Ranged(cut=False)):
+        opt = torch.optim.SGD(ranged.parameters(), lr=0.01)
+        for _ in range(3):
+            loss = (ranged(torch.randn(12, 3)) - 0.5).square().mean()
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
