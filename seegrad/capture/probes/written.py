@@ -85,26 +85,27 @@ def _function(source: Source, frame: FrameType) -> list[Text]:
     ]
 
 
-def assigned(source: Source, texts: Iterable[Text], attribute: str, owner: str) -> Place | None:
-    """The line that sets `attribute`, not to True, of what is called `owner`; else of whatever a variable there holds.
+def assigned(source: Source, texts: Iterable[Text], attribute: str, owner: str, *, on: bool = False) -> Place | None:
+    """The line that sets `attribute` of what is called `owner`; else of whatever a variable there holds.
 
-    Of a module, no line that sets it of each of its Parameters.
+    Not one that sets it to the other of True and False than `on`. Of a module, no line that sets it of each of its
+    Parameters.
     """
     found = [
         (at, called(target) != owner, target.lineno, file)
         for at, (file, tree) in enumerate(texts)
-        for target in _set_in(tree, attribute, "parameters(" if owner else "")
+        for target in _set_in(tree, attribute, "parameters(" if owner else "", not on)
     ]
     return source.at(min(found)[3], min(found)[2]) if found else None
 
 
-def _set_in(tree: ast.AST, attribute: str, over: str) -> Iterator[ast.expr]:
-    """Whose attribute is set, not to True; without the variables of loops over what has `over` in its text."""
+def _set_in(tree: ast.AST, attribute: str, over: str, other: bool) -> Iterator[ast.expr]:
+    """Whose attribute is set, not to `other`; without the variables of loops over what has `over` in its text."""
     every = list(ast.walk(tree))
     loops = [each for each in every if isinstance(each, ast.For) and over and over in ast.unparse(each.iter)]
     held = {(id(inner), name.id) for loop in loops for name in _names_in(loop.target) for inner in ast.walk(loop)}
     for each in every:
-        for target in _setting(each, attribute):
+        for target in _setting(each, attribute, other):
             if (id(each), called(target)) not in held:
                 yield target
 
@@ -113,15 +114,15 @@ def _names_in(target: ast.expr) -> list[ast.Name]:
     return [each for each in ast.walk(target) if isinstance(each, ast.Name)]
 
 
-def _setting(each: ast.AST, attribute: str) -> Iterator[ast.expr]:
+def _setting(each: ast.AST, attribute: str, other: bool) -> Iterator[ast.expr]:
     """`owner` of `owner.attribute = …`, `setattr(owner, "attribute", …)`."""
     match each:
-        case ast.Assign(value=ast.Constant(value=True)):
+        case ast.Assign(value=ast.Constant(value=value)) if value is other:
             return
         case ast.Assign(targets=targets):
             yield from (to.value for to in targets if isinstance(to, ast.Attribute) and to.attr == attribute)
         case ast.Call(func=ast.Name(id="setattr"), args=[owner, ast.Constant(value=name), value]) if name == attribute:
-            if not (isinstance(value, ast.Constant) and value.value is True):
+            if not (isinstance(value, ast.Constant) and value.value is other):
                 yield owner
 
 

@@ -48,7 +48,7 @@ MOST_COUNTED = 32
 NOW_AND_THEN = 64
 """Each so many steps it's asked what nobody hears, which costs little: a freeze may come in the midst of a training."""
 
-MISSPELT = re.compile(r"require[ds]?_?grads?_?")
+MISSPELT = re.compile(r"requ(?:i?re|ier|rie)[ds]?_?(?:grads?|gards?|gradients?)_?")
 """What is meant to be `requires_grad` on a Parameter."""
 
 BY_A_FLAG = re.compile(r"\brequires_grad(?: *= *|_\()([A-Za-z_]\w*)\)? *(?:#|;|$)")
@@ -171,32 +171,57 @@ class Switches:
         frames: Sequence[FrameType],
     ) -> None:
         """Find the attributes that were set in vain on these modules, and on what the optimiser holds."""
+        modules = list(modules)
         for path, module in modules:
             for name in (each for each in UNHEARD if vars(module).get(each) is False):
                 learning = [leaf for leaf in torch.nn.Module.parameters(module) if leaf.requires_grad]
                 if learning:
                     self._unheard(f"{path}.{name}", learning, texts(self._source, frames, module, name))
-        misspelt: dict[str, list[torch.Tensor]] = {}
-        for group in optimiser.param_groups:
-            for leaf in group["params"]:
-                for name in (each for each in vars(leaf) if MISSPELT.fullmatch(each) and vars(leaf)[each] is False):
-                    misspelt.setdefault(name, []).append(leaf)
-        for name, leaves in misspelt.items():
-            self._unheard(name, leaves, texts(self._source, frames, None, name))
+        held = {id(leaf): leaf for group in optimiser.param_groups for leaf in group["params"]}
+        own = (leaf for _, module in modules for leaf in vars(module)["_parameters"].values() if leaf is not None)
+        self._misspelt({**{id(leaf): leaf for leaf in own}, **held}.values(), modules, frames)
 
-    def _unheard(self, name: str, leaves: Sequence[torch.Tensor], texts: Iterable[Text]) -> None:
+    def _misspelt(
+        self,
+        leaves: Iterable[torch.Tensor],
+        modules: Sequence[tuple[str, torch.nn.Module]],
+        frames: Sequence[FrameType],
+    ) -> None:
+        """Those that such an attribute was to switch, and that are what they were."""
+        found: dict[tuple[str, bool], list[torch.Tensor]] = {}
+        for leaf in leaves:
+            for name, on in vars(leaf).items():
+                if MISSPELT.fullmatch(name) and type(on) is bool and on is not leaf.requires_grad:
+                    found.setdefault((name, on), []).append(leaf)
+        for (name, on), those in found.items():
+            kinds = {type(module): module for _, module in modules} if name not in self._told else {}
+            around = (text for each in (None, *kinds.values()) for text in texts(self._source, frames, each, name))
+            self._unheard(name, those, list(around), on=on)
+
+    def _unheard(self, name: str, leaves: Sequence[torch.Tensor], texts: Iterable[Text], *, on: bool = False) -> None:
         if name in self._told:
             return
         self._told.add(name)
         *owner, attribute = name.split(".")
-        place = assigned(self._source, texts, attribute, owner[-1] if owner else "")
+        place = assigned(self._source, texts, attribute, owner[-1] if owner else "", on=on)
+        if place is not None and not owner and _is_read(self._source.text(place.file), attribute):
+            return  # a mark of the user's own
         numbers = {number for leaf in leaves if (number := self._tables.tensors.find(leaf)) is not None}
-        draft = SwitchDraft("unheard", False, self._tables.frames.now, place, sorted(numbers), name)
+        draft = SwitchDraft("unheard", on, self._tables.frames.now, place, sorted(numbers), name)
         last = self._tables.switches[-1:]
         if last and _same(last[0]) == _same(draft) and last[0].frame == draft.frame:  # a loop's, module by module
             last[0].tensors = sorted(numbers.union(last[0].tensors))
         else:
             self._tables.switches.append(draft)
+
+
+def _is_read(text: str, attribute: str) -> bool:
+    """Does a program look at that attribute?
+
+    >>> _is_read("p.require_grad = True", "require_grad"), _is_read("if p.require_grad == True:", "require_grad")
+    (False, True)
+    """
+    return re.search(rf"\.{attribute}\b(?! *=(?!=))|getattr\([^()]*{attribute}", text) is not None
 
 
 def _same(draft: SwitchDraft) -> tuple[str, bool, Place | None]:

@@ -128,7 +128,7 @@ def _in_vain(recording: Recording) -> Iterator[Vain]:
     came = arrivals(recording)
     last = last_switches(recording)
     for at, switch in enumerate(recording.switches):
-        if switch.kind == "unheard":
+        if switch.kind == "unheard" and not switch.on:
             yield from _changed(recording, "unheard", switch, [leaf for leaf in switch.tensors if leaf in came])
         elif switch.kind == "tensors" and not switch.on:
             originals = [leaf for tensor in switch.tensors if (leaf := _original(recording, tensor)) in came]
@@ -227,6 +227,37 @@ def find_guarded(recording: Recording) -> Iterator[Diagnosis]:
             )
             facts: dict[str, Word] = {"leaves": names(recording, leaves), "how": "guarded"}
             yield finding.told(NOT_SWITCHED_BACK, SWITCH_ALL, facts, off=finding.line(off[leaves[0]].place))
+
+
+NOBODY_HEARS = marked(
+    "{Culprit} sets an attribute that torch doesn't read: {leaves} still require no grad, so no loss gives them a "
+    "gradient, and the step on {victim} leaves them as they are."
+)
+SWITCH_ON = marked(
+    "If they are to learn, switch them on by its name, `requires_grad_(True)`, before the forward, and give them to an "
+    "optimiser."
+)
+
+
+@finder(order=26)
+def find_thawed_in_vain(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that was to switch on what never gets a gradient."""
+    wanted = [each for each in recording.switches if each.kind == "unheard" and each.on and each.place is not None]
+    learning = {*arrivals(recording), *switched_on_again(recording)} if wanted else set[int]()
+    for each in wanted:
+        leaves = [leaf for leaf in each.tensors if leaf not in learning]
+        step = next((step for step in steps(recording) if step.frame >= each.frame), None)
+        if leaves and step is not None:
+            finding = Finding(
+                recording=recording,
+                kind=SILENCED,
+                frame=step.frame,
+                culprit=each.place,
+                victim=step.place,
+                tensor=leaves[0],
+            )
+            facts: dict[str, Word] = {"leaves": names(recording, leaves), "how": "unheard"}
+            yield finding.told(NOBODY_HEARS, SWITCH_ON, facts)
 
 
 @finder(order=26)

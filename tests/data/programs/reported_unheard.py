@@ -247,3 +247,61 @@ def m_legal_ties():
             optimizer.zero_grad()
             F.mse_loss(model(x), x).backward()
             optimizer.step()
+
+
+# -- a word that torch doesn't know was to switch a gradient on
+
+
+class Songs(nn.Module):
+    """Birds' songs beside their pictures, at a temperature that is learnt once both sides have settled."""
+
+    def __init__(self):
+        super().__init__()
+        self.song, self.picture = nn.Linear(10, 4), nn.Linear(6, 4)
+        self.temperature = nn.Parameter(torch.tensor(0.5), requires_grad=False)
+
+    def forward(self, songs, pictures):
+        heard, seen = F.normalize(self.song(songs), dim=1), F.normalize(self.picture(pictures), dim=1)
+        return heard @ seen.t() / self.temperature.clamp(min=0.05)
+
+
+def sung(model, laps, settle):
+    """Train it; `settle` is called when both sides have settled."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for lap in range(laps):
+        if lap == laps // 2:
+            settle()
+        both = torch.randn(8, 3)
+        scores = model(both @ torch.ones(3, 10), both @ torch.ones(3, 6))
+        optimizer.zero_grad()
+        F.cross_entropy(scores, torch.arange(8)).backward()
+        optimizer.step()
+
+
+@program("learns_no_more")
+def m_temperature_that_nobody_hears_of():
+    """NVIDIA/TensorRT#2608: a range that was to be learnt stays what it was; no word of the module is wrong."""
+    model = Songs()
+
+    def settle():
+        model.temperature.required_grad = True  # culprit
+
+    sung(model, 8, settle)
+
+
+@program()
+def m_legal_mark_of_ones_own():
+    """A mark that says which are to be learnt later, and that is read then; and the word that torch knows."""
+    model, other = Songs(), Songs()
+    model.temperature.require_grad = True
+
+    def settle():
+        for p in model.parameters():
+            if getattr(p, "require_grad", False):
+                p.requires_grad_(True)
+
+    def settle_other():
+        other.temperature.requires_grad = True
+
+    sung(model, 12, settle)
+    sung(other, 8, settle_other)
