@@ -25,6 +25,9 @@ Text = tuple[str, ast.AST]
 COLLECTIONS = re.compile(r"([\w.]+)\[")
 """`before` in `grad - before[0]`."""
 
+MOST_HANDS = 8
+"""From so many functions to the next is followed what they hand back."""
+
 PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "setdefault", "put"})
 """Methods that put something into a collection."""
 
@@ -285,13 +288,59 @@ def named_only(source: Source, texts: Iterable[Text], name: str, method: str) ->
 
 
 def put_into(source: Source, texts: Iterable[Text], name: str) -> Place | None:
-    """The line that puts something into the collection of that name: `outputs.append(…)`, `outputs[i] = …`."""
-    last = name.rpartition(".")[2]
-    for file, tree in texts:
-        lines = [each.lineno for each in ast.walk(tree) if isinstance(each, ast.stmt) and _puts(each, last)]
-        if lines:
-            return source.at(file, min(lines))
+    """The line that puts something into the collection of that name: `outputs.append(…)`, `outputs[i] = …`.
+
+    Of one that a function handed back (`history = fit(…)`) that function's line, or that of one it has it from.
+    """
+    every = list(texts)
+    waiting = [(every, name.rpartition(".")[2])]
+    for among, last in waiting:  # grows while it's read
+        for file, tree in among:
+            lines = [each.lineno for each in ast.walk(tree) if isinstance(each, ast.stmt) and _puts(each, last)]
+            if lines:
+                return source.at(file, min(lines))
+        waiting += _handed_back(every, among, last) if len(waiting) < MOST_HANDS else []
     return None
+
+
+def _handed_back(every: Sequence[Text], among: Sequence[Text], name: str) -> list[tuple[list[Text], str]]:
+    """(a function, its name for what it returns) for those by whose call the variable of that name is set."""
+    calls = {
+        (called(value.func), at)
+        for _, tree in among
+        for each in ast.walk(tree)
+        for target, value, at in _unpacked(each)
+        if isinstance(value, ast.Call) and called(target) == name
+    }
+    found: list[tuple[list[Text], str]] = []
+    for function, at in calls:
+        known = {id(each): (file, each) for file, tree in every for each in _defined(tree, function)}
+        if len(known) == 1:  # of two of one name nobody knows which is called
+            ((file, tree),) = known.values()
+            names = {_returned(each.value, at) for each in ast.walk(tree) if isinstance(each, ast.Return)}
+            found += [([(file, tree)], own) for own in names if own]
+    return found
+
+
+def _defined(tree: ast.AST, name: str) -> Iterator[ast.AST]:
+    """The functions of that name."""
+    yield from (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == name)
+
+
+def _unpacked(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, int | None]]:
+    """(what is given a value, the value, which item of it): `a, b = f(x)` are two."""
+    for target, value in _given(statement):
+        if isinstance(target, ast.Tuple):
+            yield from ((each, value, at) for at, each in enumerate(target.elts))
+        else:
+            yield target, value, None
+
+
+def _returned(value: ast.expr | None, at: int | None) -> str:
+    """The name of what is returned, or of that item of it."""
+    if at is not None:
+        value = value.elts[at] if isinstance(value, ast.Tuple) and at < len(value.elts) else None
+    return called(value) if isinstance(value, ast.Name | ast.Attribute) else ""
 
 
 def _puts(statement: ast.stmt, name: str) -> bool:

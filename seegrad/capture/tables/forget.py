@@ -58,7 +58,7 @@ def forget(tables: Tables, horizon: int, ends: Iterable[int] = ()) -> None:
     tables.saved.forget_dead(storages)
     tables.tensors.uninitialised &= storages
     frames = {0} | {number for number in tables.frames.drafts if number >= horizon} | _troubles(tables)
-    living = tables.tensors.living()
+    living = tables.tensors.living() | {tensor for each in tables.collected for tensor in each.tensors}
     nodes = _nodes(tables, frames, living)
     writes = _writes(tables, frames, nodes)
     tensors = _tensors(tables, frames, nodes, writes, living)

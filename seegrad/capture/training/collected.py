@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.places import Source, nodes
 from seegrad.capture.probes.variables import Space, attributes, is_a, variables
 from seegrad.capture.probes.written import put_into, texts
 from seegrad.capture.tables import Tables
@@ -61,7 +61,7 @@ class Collections:
             if name not in self._told:
                 held = self._results(value)
                 if len({bisect(self._laps, frame) for _, frame in held}) >= SEVERAL:
-                    self._tell(name, held, [each for each in spaces if not isinstance(each, dict)])
+                    self._tell(name, held, spaces)
 
     def joined(self, args: tuple[Any, ...], frames: Sequence[FrameType]) -> None:
         """A call is about to join the tensors of a list."""
@@ -81,9 +81,13 @@ class Collections:
         found = [draft for each in _tensors(value) if (draft := self._tables.tensors.draft(each)) is not None]
         return [(draft.id, draft.frame) for draft in found if draft.requires_grad and not draft.is_leaf]
 
-    def _tell(self, name: str, held: Sequence[tuple[int, int]], frames: Sequence[FrameType]) -> None:
+    def _tell(self, name: str, held: Sequence[tuple[int, int]], spaces: Sequence[Space]) -> None:
         self._told.add(name)
-        place = put_into(self._source, texts(self._source, frames, None, name.rpartition(".")[2]), name)
+        frames = [each for each in spaces if not isinstance(each, dict)]
+        files = [file for each in spaces if isinstance(each, dict) and isinstance(file := each.get("__file__"), str)]
+        wholes = [(file, each) for file in files for each in nodes(self._source.text(file))[:1]]
+        looked_through = texts(self._source, frames, None, name.rpartition(".")[2])
+        place = put_into(self._source, [*looked_through, *wholes], name)
         numbers = tuple(number for number, _ in held[:MOST])
         self._tables.collected.append(Collected(name, self._tables.frames.now, place, numbers))
 

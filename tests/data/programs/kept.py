@@ -233,6 +233,66 @@ def g_a_window_of_the_last_losses():
             break
 
 
+class Hives:
+    """Scales under beehives: what a night's weights foretell of the next day, epoch by epoch; as packnet-sfm#51."""
+
+    def __init__(self):
+        self.model = nn.Sequential(Net(), nn.Tanh(), nn.Linear(3, 3))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05)
+
+    def foretell(self, x, y):
+        scores = self.model(x).log_softmax(1)
+        smooth = (scores[:, 1:] - scores[:, :-1]).abs().mean() + scores.exp().square().sum(1).mean()
+        return {"loss": F.nll_loss(scores, y) + 0.01 * smooth, "metrics": {"right": (scores.argmax(1) == y).float()}}
+
+    def learn(self, x, y):
+        result = self.foretell(x, y)
+        self.optimizer.zero_grad()
+        result["loss"].backward()
+        self.optimizer.step()
+        return result
+
+
+@program("graph_kept")
+def g_results_of_each_epoch_handed_back():
+    """The first epoch's are long forgotten when the last one ends."""
+
+    def epoch(hives):
+        results = []
+        for x, y in loader(20):
+            results.append(hives.learn(x, y))  # culprit
+        return results
+
+    def average(results):
+        return sum(each["loss"].item() for each in results) / len(results)
+
+    hives = Hives()
+    assert all(average(epoch(hives)) > 0 for _ in range(6))
+
+
+@program("graph_kept")
+def g_results_under_another_name():
+    """The list has grown in a function that is over, and a second one gave it its name."""
+
+    def nights(hives, many):
+        results, seen = [], 0
+        for x, y in loader(many):
+            results.append(hives.learn(x, y))  # culprit
+            seen += len(x)
+        return seen, results
+
+    def warm_up(hives):
+        _, first = nights(hives, 3)
+        return first
+
+    def fit(hives):
+        early = warm_up(hives)
+        nights(hives, 2)
+        return early[0]["loss"].item()
+
+    fit(Hives())
+
+
 # -- carried on
 
 
@@ -293,6 +353,28 @@ def h_sums_of_numbers():
             window.append(loss.detach())
     assert len(losses) == 6
     assert running > 0
+
+
+@program()
+def h_results_of_each_epoch_without_graphs():
+    """A list of each lap's own results is let go when that has learnt from them."""
+
+    def epoch(hives):
+        results = []
+        for x, y in loader(20):
+            result = hives.learn(x, y)
+            results.append({**result, "loss": result["loss"].detach()})
+        return results
+
+    hives, last = Hives(), 0.0
+    for _ in range(4):
+        last = sum(each["loss"].item() for each in epoch(hives))
+    for _ in range(4):
+        parts = [hives.foretell(x, y)["loss"] for x, y in loader(4)]
+        hives.optimizer.zero_grad()
+        torch.stack(parts).mean().backward()
+        hives.optimizer.step()
+    assert last > 0
 
 
 @program()

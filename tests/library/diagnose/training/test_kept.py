@@ -28,6 +28,14 @@ MENDS = {
         "    with torch.no_grad():\n        preds, targets = predict(loader(5))",
     ),
     "g_a_window_of_the_last_losses": ('{"loss": loss,', '{"loss": loss.detach(),'),
+    "g_results_of_each_epoch_handed_back": (
+        "results.append(hives.learn(x, y))",
+        'results.append({"loss": hives.learn(x, y)["loss"].detach()})',
+    ),
+    "g_results_under_another_name": (
+        "results.append(hives.learn(x, y))",
+        'results.append({"loss": hives.learn(x, y)["loss"].detach()})',
+    ),
     "g_hidden_state_with_retain_graph": ("cell(stream[t], hidden)", "cell(stream[t], hidden.detach())"),
     "g_memory_of_an_agent": ("0.5 * memory + 0.5 * new", "0.5 * memory.detach() + 0.5 * new.detach()"),
 }
