@@ -121,7 +121,7 @@ def find_thrown_away(recording: Recording) -> Iterator[Diagnosis]:
         if not round_.came or not used.isdisjoint(round_.came) or _moved_since(recording, round_):
             continue
         guilty, last = round_.cleared[-1:], max(frames[-1].index for frames in round_.came.values())
-        if guilty and guilty[0].place not in told:
+        if guilty and guilty[0].place not in told and not _has_another(round_, guilty[0]):
             told.add(guilty[0].place)
             backward = recording.frames[last].place
             finding = Finding(
@@ -133,6 +133,16 @@ def find_thrown_away(recording: Recording) -> Iterator[Diagnosis]:
                 tensor=next(iter(round_.came)),
             )
             yield finding.told(NOTHING_LEFT, CLEAR_ELSEWHERE, {}, backward=finding.line(backward))
+
+
+def _has_another(round_: Round, cleared: GradientUse) -> bool:
+    """Does the step go by gradients that were put in the place of those? A tensor's version never falls.
+
+    One that was written full of zeros has one above 0.
+    """
+    now = dict(round_.step.tensors)
+    then = ((now.get(leaf), version or 0) for leaf, version in cleared.tensors)
+    return any(new is not None and (new < old or old == 0) for new, old in then)
 
 
 def _moved_since(recording: Recording, round_: Round) -> bool:
