@@ -185,6 +185,7 @@ class GradientUses:
         at = self._now, self._source.place(user)
         self._early.clear()
         self._rescaled.clipped(tensors[:MOST_ZEROED], frame, at)
+        self.windows.clipped({key for each in tensors[:MOST_ZEROED] if (key := _storage(each))}, frame, at[1])
         for each in tensors[:MOST_ZEROED]:
             key, version = _storage(each), _torch.version(each)
             if key is not None and version is not None:

@@ -1,4 +1,4 @@
-"""What comes to an optimiser's gradients from one of its steps to the next: thrown away, or nothing, as all was frozen.
+"""What comes to an optimiser's gradients from one step to the next: thrown away, clipped in parts, or nothing at all.
 
 A long loop forgets what it has done, and these come once an epoch: they're noted when they happen.
 """
@@ -17,6 +17,7 @@ from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft, SwitchDraft
+from seegrad.capture.training.steps.rescaled import ClipsInParts
 from seegrad.capture.training.steps.thrown import Thrown, ThrownCalls
 from seegrad.capture.training.steps.vain import cut_between
 from seegrad.model.recording import Clue, Place
@@ -87,6 +88,7 @@ class Windows:
         self._known = weakref.WeakKeyDictionary[Optimizer, int]()
         self._windows: dict[int, _Window] = {}
         self._rounds: dict[int, ThrownCalls] = {}  # of the same leaves
+        self._parts: dict[int, ClipsInParts] = {}
         self._held: dict[int, frozenset[int]] = {}  # such a leaf → all that its optimiser holds
         self._used_at = -1  # the last Frame at which somebody has looked at gradients
         self._silent: list[_Silent] = []
@@ -117,6 +119,14 @@ class Windows:
         for window in self._windows.values():
             window.touched |= bool(window.lines)
 
+    def clipped(self, gradients: Collection[int], frame: FrameType, place: Place | None) -> None:
+        """Torch is about to clip the gradients in these storages."""
+        for number, window in self._windows.items() if place is not None else ():
+            leaf = self._tables.tensors.alive(number) if window.lines else None
+            gradient = leaf.grad if leaf is not None else None
+            if place is not None and gradient is not None and _torch.storage_key(gradient) in gradients:
+                self._parts[number].clipped(len(window.lines), place, frame, gradient)
+
     def stepped(self, optimiser: Optimizer, known: Sequence[tuple[int, torch.Tensor]]) -> None:
         """An optimiser is about to step on these leaves."""
         first = next((number for number, leaf in known if leaf.grad is not None), None)
@@ -133,6 +143,10 @@ class Windows:
         if window.lines:
             window.full |= {(line, len(window.lines)) for line in window.lines}
         self._held[mine] = frozenset(number for number, _ in known)
+        in_parts = self._parts.setdefault(mine, ClipsInParts()).stepped(window.lines, touched=window.touched)
+        if in_parts is not None:
+            facts = (("calls", str(len(window.lines))),)
+            self._tables.clues.append(Clue("in parts", window.frame, in_parts, (mine,), facts))
         self._tell_thrown(mine, window.lines)
         self.used()  # of another optimiser's leaves, what this one has used already
         self._windows[mine] = _Window(full=window.full)
@@ -156,6 +170,7 @@ class Windows:
             told = Clue("window", window.frame, place, (leaf,), (("calls", str(count)), ("whole", str(whole))))
             self._note((place, count, whole), told)
         self._throw(leaf, window, place, user)
+        self._parts[leaf].cleared()
         self._windows[leaf] = _Window(full=window.full)
 
     def _throw(self, leaf: int, window: _Window, place: Place | None, user: FrameType | None) -> None:

@@ -82,6 +82,7 @@ SEVERITIES = {
     "scheduled_before_step": "note",
     "rate_run_out": "note",
     "clipped_while_scaled": "note",
+    "clipped_in_parts": "note",
     "constant_term": "note",
     "backward_disagrees": "note",
     "weight_learns_too": "note",

@@ -160,3 +160,116 @@ def r_legal_sums_of_what_was_clipped():
             p.grad.data.copy_(each + 0.01 * torch.randn_like(each))
             p.grad.data.div_(4)
         optimizer.step()
+
+
+# -- several batches for one step, clipped as each comes
+
+
+def tides(rows):
+    """Readings of a tide gauge, and the next one."""
+    x = torch.randn(rows, 6)
+    return x, 4 * x[:, :1] - 2 * x[:, 1:2]
+
+
+@program("clipped_in_parts")
+def u_tides_clipped_as_they_come():
+    """huggingface/transformers#1563: the clip stands in the loop, the step under its condition."""
+    net = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    at_once, seen = 4, 0
+    for lap in range(16):
+        x, y = tides(6)
+        loss = F.mse_loss(net(x), y) / at_once
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 0.2)  # culprit
+        seen += len(x)
+        if (lap + 1) % at_once == 0:
+            optimizer.step()  # victim
+            optimizer.zero_grad()
+
+
+@program("clipped_in_parts")
+def u_each_number_of_a_part_clipped():
+    """In a class, by its numbers instead of by its norm."""
+
+    class Gauge:
+        def __init__(self, parts):
+            self.net, self.parts = nn.Linear(6, 1), parts
+            self.optimizer = torch.optim.Adam(self.net.parameters(), lr=1e-2)
+
+        def add(self, x, y):
+            (F.mse_loss(self.net(x), y) / self.parts).backward()
+            nn.utils.clip_grad_value_(self.net.parameters(), 0.1)  # culprit
+
+        def fit(self, rounds):
+            for _ in range(rounds):
+                self.optimizer.zero_grad(set_to_none=False)
+                for _ in range(self.parts):
+                    self.add(*tides(4))
+                self.optimizer.step()  # victim
+
+    Gauge(3).fit(5)
+
+
+@program()
+def u_legal_clipped_once_for_all():
+    """Right before the step; the norm of each part is only measured; another term's is limited by itself."""
+    net = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for lap in range(16):
+        x, y = tides(6)
+        (F.mse_loss(net(x), y) / 4).backward()
+        nn.utils.clip_grad_norm_(net.parameters(), float("inf"))
+        if (lap + 1) % 4 == 0:
+            nn.utils.clip_grad_norm_(net.parameters(), 0.2)
+            optimizer.step()
+            optimizer.zero_grad()
+    for _ in range(4):
+        x, y = tides(6)
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+        F.mse_loss(net(x), y).backward()
+        optimizer.step()
+
+
+@program()
+def u_legal_each_sample_by_itself():
+    """What one gauge alone can say is limited, added up elsewhere, and blurred: nobody is to find out one of them."""
+    net = nn.Linear(6, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for lap in range(5):
+        x, y = tides(4)
+        sums = [torch.zeros_like(p) for p in net.parameters()]
+        for at in range(4):
+            F.mse_loss(net(x[at]), y[at]).backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 0.3)
+            for total, p in zip(sums, net.parameters(), strict=True):
+                total.add_(p.grad)
+                if lap % 2:
+                    p.grad = None
+                else:
+                    p.grad = torch.zeros_like(p)
+        for total, p in zip(sums, net.parameters(), strict=True):
+            p.grad = (total + 0.1 * torch.randn_like(total)) / 4
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@program()
+def u_legal_each_sample_moved_by_its_data():
+    """The same, and the gradient is cleared where it lies."""
+    net = nn.Linear(6, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(5):
+        x, y = tides(4)
+        sums = [torch.zeros_like(p) for p in net.parameters()]
+        for at in range(4):
+            F.mse_loss(net(x[at]), y[at]).backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 0.3)
+            for total, p in zip(sums, net.parameters(), strict=True):
+                total += p.grad.data
+            net.zero_grad(set_to_none=False)
+        for total, p in zip(sums, net.parameters(), strict=True):
+            p.grad = total / 4
+        optimizer.step()

@@ -1,4 +1,4 @@
-"""Gradients that are clipped and then all multiplied by one number before the step: the limit was for another unit.
+"""Gradients whose limit was for others: clipped and then all multiplied by one number, or before all of them had come.
 
 A scale that the user has made by hand shows no other way: it is a number, and a method in place.
 """
@@ -6,7 +6,7 @@ A scale that the user has made by hand shows no other way: it is a number, and a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from types import FrameType
@@ -27,6 +27,9 @@ OUT_OF_PLACE = frozenset({"div", "true_divide", "divide", "mul", "multiply"})
 
 LIMITS = "max_norm", "clip_value"
 """What torch's functions that clip call their limit."""
+
+FACTORS = "clip_coef_clamped", "clip_value"
+"""What they go by: a factor for all, or the largest number there may be."""
 
 At = tuple[int, Place | None]
 
@@ -112,14 +115,63 @@ class RescaledClips:
         self._clips.pop(key, None)
 
 
+class ClipsInParts:
+    """Those of one optimiser, from step to step, that come behind each backward call of several."""
+
+    def __init__(self) -> None:
+        self._clips: dict[int, tuple[Place, int]] = {}  # how many calls had come → where, the gradient's version
+        self._calls = 0  # for the step before, where those were clipped so; else 0
+        self._changed = False
+        self._told = False
+
+    def clipped(self, calls: int, place: Place, frame: FrameType, gradient: torch.Tensor) -> None:
+        """Torch is about to clip this gradient and others. Whether that changes any is asked where it matters."""
+        self._clips.setdefault(calls, (place, _torch.version(gradient) or 0))
+        if calls < self._calls and not self._changed and not self._told:
+            self._changed = _changes(frame, gradient)
+
+    def cleared(self) -> None:
+        """What has come is thrown away, or was moved to where it is added up: clipped one by one on purpose."""
+        self._clips, self._changed = {}, False
+
+    def stepped(self, lines: Sequence[Place | None], *, touched: bool) -> Place | None:
+        """The line that clips so, when another step goes by calls on these lines; once.
+
+        Each call has added to what the one before had left, which the versions show.
+        """
+        calls, places = len(lines), {place for place, _ in self._clips.values()}
+        versions = [version for _, version in self._clips.values()]
+        grows = versions == sorted(set(versions)) and len(versions) == calls > 1
+        in_parts = grows and len(places) == 1 and len(set(lines)) == 1 and None not in lines and not touched
+        found = in_parts and self._calls > 1 and self._changed and not self._told
+        self._told |= found
+        self._calls = calls if in_parts else 0
+        self.cleared()
+        return places.pop() if found else None
+
+
+def _changes(frame: FrameType, gradient: torch.Tensor) -> bool:
+    """Is the limit exceeded: by the norm of all, or by a number of this gradient?"""
+    held = {name: caller.f_locals[name] for caller in _clipping(frame) for name in FACTORS if name in caller.f_locals}
+    if "clip_value" in held:
+        return bool((gradient.abs() > held["clip_value"]).any())
+    factor = held.get("clip_coef_clamped")
+    return isinstance(factor, torch.Tensor) and bool(factor < 1)
+
+
+def _clipping(frame: FrameType) -> Iterator[FrameType]:
+    """Torch's functions under way that clip, the innermost first."""
+    step: FrameType | None = frame
+    while step is not None and step.f_code.co_filename == frame.f_code.co_filename:
+        yield step
+        step = step.f_back
+
+
 def _limit(frame: FrameType) -> float:
     """The limit that torch's function was given, from the frame in which it clips."""
-    file, caller = frame.f_code.co_filename, frame
-    while True:
-        given = next((caller.f_locals[name] for name in LIMITS if name in caller.f_locals), None)
-        if given is not None or caller.f_back is None or caller.f_back.f_code.co_filename != file:
-            return float(given) if isinstance(given, int | float) else 0.0
-        caller = caller.f_back
+    held = (caller.f_locals[name] for caller in _clipping(frame) for name in LIMITS if name in caller.f_locals)
+    given = next(held, None)
+    return float(given) if isinstance(given, int | float) else 0.0
 
 
 def _is_single(value: Any) -> bool:
