@@ -15,7 +15,7 @@ from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.numbers.known import Makers
 from seegrad.model.recording import Diagnosis, Frame, Node, Place, Recording
 from seegrad.words.languages import marked
-from seegrad.words.phrases import Word
+from seegrad.words.phrases import Word, joined
 
 Shape = tuple[int, ...]
 
@@ -29,6 +29,16 @@ EACH_WITH_ALL = marked(
 ONE_SHAPE = marked(
     "If each is to meet its own, give both one shape before: `.unsqueeze({axis})` for {short}, or `.squeeze({axis})` "
     "for {long}."
+)
+
+FLATTENED = marked(
+    "{Culprit} makes {short} {short_shape} of {long_shape}, and {lines} have it meet what is {long_shape} still: torch "
+    "stretches both, so that each number of one meets all of the other, and the backward call on {victim} goes through "
+    "all of them."
+)
+LEAVE_IT = marked(
+    "If each is to meet its own, leave {short} the shape that it had, {long_shape}, or take the same dimension off the "
+    "others: `.squeeze({axis})`."
 )
 
 LOSSES = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
@@ -71,7 +81,7 @@ def find_crosswise(recording: Recording) -> Iterator[Diagnosis]:
         if shown is not None:
             told.add(frame.place)
             met.update(frame.inputs)
-            yield _describe_crosswise(recording, frame, pair, shown)
+            yield _describe_crosswise(recording, frame, pair, shown, _Shared.by(recording, tables, frame, shown))
 
 
 def crossed(recording: Recording, frame: Frame) -> tuple[int, int, int, Shape] | None:
@@ -118,6 +128,20 @@ class _Tables:
             return False
         return self._is_totalled(frame)
 
+    def flattened(self, frame: Frame) -> Frame | None:
+        """The Frame that took off the shorter tensor the dimension which the longer one has more."""
+        pair = crossed(self._recording, frame)
+        tensor, until = (pair[0], frame.index - 1) if pair is not None else (0, -1)
+        for _ in range(FARTHEST if pair is not None else 0):
+            made = self._makers.maker(tensor, until)
+            if pair is None or made is None or made.op not in SHAPED or not made.inputs:
+                break
+            before, after = (self._recording.tensors[each].shape for each in (made.inputs[0], tensor))
+            if before != after:
+                return made if before == self._recording.tensors[pair[1]].shape else None
+            tensor, until = made.inputs[0], made.index - 1
+        return None
+
     def _base(self, tensor: int, until: int) -> int:
         """The tensor whose numbers these are, but for their shape."""
         for _ in range(FARTHEST):
@@ -139,15 +163,39 @@ class _Tables:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The line that took a dimension off a tensor, and those that have it meet others which still have that."""
+
+    made: Place
+    lines: tuple[Place, ...]
+
+    @staticmethod
+    def by(recording: Recording, tables: _Tables, first: Frame, shown: Frame) -> _Shared | None:
+        """Where it's one tensor that more than one line stretches so, before the backward call that shows it."""
+        made = tables.flattened(first)
+        if made is None or made.place is None:
+            return None
+        lines = dict.fromkeys([first.place])
+        for frame in recording.frames[first.index + 1 : shown.index]:
+            if frame.place not in lines and tables.flattened(frame) is made and tables.is_mistaken(frame):
+                lines[frame.place] = None
+        places = tuple(place for place in lines if place is not None)
+        return _Shared(made.place, places) if len(places) > 1 and made.place not in places else None
+
+
 def _describe_crosswise(
-    recording: Recording, frame: Frame, pair: tuple[int, int, int, Shape], shown: Frame
+    recording: Recording, frame: Frame, pair: tuple[int, int, int, Shape], shown: Frame, shared: _Shared | None
 ) -> Diagnosis:
     short, long, axis, table = pair
+    culprit = shared.made if shared is not None else frame.place
     finding = Finding(
-        recording=recording, kind=CROSSWISE, frame=shown.index, culprit=frame.place, victim=shown.place, tensor=short
+        recording=recording, kind=CROSSWISE, frame=shown.index, culprit=culprit, victim=shown.place, tensor=short
     )
     facts: dict[str, Word] = {"short": label(recording, short), "long": label(recording, long), "axis": axis}
     shapes = {"short_shape": said(recording.tensors[short].shape), "long_shape": said(recording.tensors[long].shape)}
+    if shared is not None:
+        return finding.told(FLATTENED, LEAVE_IT, facts, lines=joined(map(finding.line, shared.lines)), **shapes)
     return finding.told(EACH_WITH_ALL, ONE_SHAPE, facts, out=said(table), **shapes)
 
 

@@ -63,6 +63,52 @@ def s_huber_of_temporal_differences():
         opt.step()
 
 
+def heat(flat):
+    """How warm a house will be, held near to what was foretold before: RLinf#1568, with a boiler for a policy."""
+
+    class Foreteller(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.warmth = nn.Linear(4, 8), nn.Linear(8, 1)
+
+        def forward(self, x):
+            return self.warmth(torch.tanh(self.body(x)))
+
+    model, x = Foreteller(), torch.randn(11, 4)
+    y = x[:, :1] * 2 - x[:, 1:2]
+    with torch.no_grad():
+        before = model(x)
+    return model, (lambda: flat(model(x))), flat(before), flat(y)
+
+
+@program("broadcast_crosswise")
+def s_warmth_flattened_by_one_line():
+    """Two lines stretch it: the one that took its dimension off is what they share."""
+    model, foretell, before, y = heat(lambda each: each)
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(3):
+        warm = foretell().squeeze(-1)  # culprit
+        near = before + (warm - before).clamp(-0.2, 0.2)
+        far = (y - warm).abs()
+        loss = torch.max(far, (y - near).abs()).mean()
+        opt.zero_grad()
+        loss.backward()  # victim
+        opt.step()
+
+
+@program()
+def s_legal_all_of_it_flattened():
+    model, foretell, before, y = heat(lambda each: each.squeeze(-1))
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(3):
+        warm = foretell()
+        near = before + (warm - before).clamp(-0.2, 0.2)
+        far = (y - warm).abs()
+        opt.zero_grad()
+        torch.max(far, (y - near).abs()).mean().backward()
+        opt.step()
+
+
 @program("broadcast_crosswise")
 def s_policy_gradient_weighed_crosswise():
     policy, critic = Head(out=2), Head()

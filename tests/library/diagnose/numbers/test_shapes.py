@@ -15,6 +15,7 @@ MENDS = {
     "s_regression_beside_a_column": ("prediction = model(x)\n", "prediction = model(x).squeeze(1)\n"),
     "s_huber_of_temporal_differences": (".amax(1)\n", ".amax(1).unsqueeze(1)\n"),
     "s_policy_gradient_weighed_crosswise": (".log_prob(action)", ".log_prob(action).unsqueeze(1)"),
+    "s_warmth_flattened_by_one_line": ("foretell().squeeze(-1)", "foretell()"),
     "s_mask_without_its_channel": ("masks = (images[:, 0] > 0).float()", "masks = (images > 0).float()"),
     "s_pooling_attention_over_the_wrong_dimension": ("dim=2", "dim=1"),
     "s_cross_entropy_with_one_output": (
@@ -52,6 +53,15 @@ def test_what_is_said_of_the_gradient_is_so(name: str) -> None:
     weight = next(each for layer in layers for each in layer.parameters() if each.ndim > 1 and each.shape[0] == 1)
     assert weight.grad is not None
     assert not weight.grad.any()
+
+
+def test_the_lines_that_share_a_flattened_tensor_are_said() -> None:
+    program = "s_warmth_flattened_by_one_line"
+    (told,) = seen(program).recording.diagnoses
+    assert told.culprit is not None
+    line = told.culprit.line
+    assert "makes `warm` [11] of [11, 1]" in told.message()
+    assert f"line {line + 1} and line {line + 2} have it meet" in told.message()
 
 
 def test_the_shapes_are_said() -> None:
