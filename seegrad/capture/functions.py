@@ -1,5 +1,7 @@
 """Custom Functions whose backward may be wrong: it never reads what it's given, or central differences say otherwise.
 
+And those whose forward computes with what they weren't given, of which autograd knows nothing.
+
 The first is seen of its code, as soon as it's used. The second is looked for on demand: what each was given is copied,
 and compared when the block is over.
 The copies are of double precision, the comparison runs after the recorded block, with a generator state of its own. A
@@ -12,7 +14,7 @@ import ast
 import dis
 import inspect
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
@@ -21,15 +23,19 @@ import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, definitions
-from seegrad.capture.probes.variables import is_a
+from seegrad.capture.probes.variables import is_a, variables
 from seegrad.capture.tables import Tables
-from seegrad.model.recording import FunctionCheck, Place
+from seegrad.capture.tables.frames import FrameDraft
+from seegrad.model.recording import Clue, FunctionCheck, Place
 
 MOST, MOST_IN_ALL = 3, 60
 """Uses of one Function on one line, with arguments of one kind, that are compared; and of one Function."""
 
 LARGEST = 1_000_000
 """Numbers of all its arguments together; with more it isn't compared."""
+
+AT_ONCE = 2
+"""So many Frames lie, at most, between two events of one forward."""
 
 STEP = 1e-6
 NEAR, SMALL = 1e-4, 1e-7
@@ -110,6 +116,88 @@ class FunctionChecks:
                     _backward_of(self._source, use.function),
                 )
             )
+
+
+@dataclass(slots=True)
+class _Under:
+    """A Function's forward that is under way: the tensors that the functions around it know, with names and lines."""
+
+    known: dict[int, tuple[str, Place]]
+    last: int  # Frame
+
+
+class Unpassed:
+    """Tensors with a history that a custom Function's forward computes with, and that don't lead to what it's given.
+
+    Told with the line, under way, of the innermost function that knows such a tensor: it could have handed it on.
+    """
+
+    def __init__(self, tables: Tables, source: Source) -> None:
+        self._tables, self._source = tables, source
+        self._under: dict[Place, _Under] = {}
+        self._looks = Counter[Place]()
+
+    def inside(self, frames: Sequence[FrameType], outer: FrameType, line: Place | None) -> None:
+        """A forward computes something, which `outer` has called on that line."""
+        now = self._tables.frames.now
+        under = self._under.get(line) if line is not None else None
+        if under is not None and now - under.last <= AT_ONCE:
+            under.last = now
+        elif line is not None and self._looks[line] < MOST:
+            self._looks[line] += 1
+            known: dict[int, tuple[str, Place]] = {}
+            for frame in reversed(frames[: frames.index(outer) + 1]):
+                place = self._source.place(frame)
+                named = [(name, each) for name, each in variables(frame) if is_a(each, torch.Tensor)]
+                numbers = ((name, self._tables.tensors.find(each)) for name, each in named if each.requires_grad)
+                new = {number: (name, place) for name, number in numbers if number is not None and place is not None}
+                known = {**new, **known}
+            self._under.pop(line, None)  # the newest comes last
+            self._under[line] = _Under(known, now)
+
+    def over(self, frame: FrameDraft, results: Sequence[torch.Tensor]) -> None:
+        """What it has returned, perhaps, is met in that Frame: the newest that was under way is what made it."""
+        nodes: list[Any] = [self._tables.tensors.grad_fn(each) for each in results] if self._under else []
+        names = [node.name() for node in nodes if _torch.is_custom(node)]
+        line, under = next(reversed(self._under.items()), (None, None))
+        if not names or line is None or under is None:
+            return
+        self._under.clear()
+        reached = self._leaves(frame.nodes)
+        for tensor in self._given(line, under.last + 1):
+            draft = self._tables.tensors.drafts.get(tensor)
+            lost = self._leaves_of(tensor) - reached if draft is not None and draft.requires_grad else set[int]()
+            if lost and draft is not None:
+                name, place = under.known.get(tensor, (draft.name or "", line))
+                facts = (("name", name), ("node", names[0]))
+                self._tables.clues.append(Clue("unpassed", frame.index, place, tuple(sorted(lost)), facts))
+                self._looks[line] = MOST
+
+    def _given(self, line: Place, index: int) -> list[int]:
+        """What those Frames up to one, of a forward that this line has called, were given and hadn't made."""
+        drafts, frames = self._tables.frames.drafts, list[FrameDraft]()
+        while index in drafts and drafts[index].applied == line:
+            frames.append(drafts[index])
+            index -= 1
+        frames.reverse()
+        made = {tensor for frame in frames for tensor in frame.outputs}
+        return list(dict.fromkeys(tensor for frame in frames for tensor in frame.inputs if tensor not in made))
+
+    def _leaves_of(self, tensor: int) -> set[int]:
+        if self._tables.tensors.drafts[tensor].is_leaf:
+            return {tensor}
+        return self._leaves([number for number, node in self._tables.nodes.drafts.items() if tensor in node.outputs])
+
+    def _leaves(self, numbers: Iterable[int]) -> set[int]:
+        """The leaves that these Nodes lead to."""
+        drafts = self._tables.nodes.drafts
+        seen = [number for number in dict.fromkeys(numbers) if number in drafts]
+        known = set(seen)
+        for number in seen:  # grows while it's read
+            targets = {target for _, target, _ in drafts[number].edges if target in drafts} - known
+            known |= targets
+            seen += [target for target in targets if target is not None]
+        return {leaf for number in seen if (leaf := drafts[number].leaf) is not None}
 
 
 def unread(function: Any) -> str:

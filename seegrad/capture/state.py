@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.extremes import Aftermath, ExtremesWatch, Stillness
-from seegrad.capture.functions import FunctionChecks, returned_on, unread_check
+from seegrad.capture.functions import FunctionChecks, Unpassed, returned_on, unread_check
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users, user_frame, user_frames
 from seegrad.capture.probes.refusals import said_of_refused
@@ -91,7 +91,7 @@ class RecordingState:
         self.assigned = AssignedParameters(self.tables, source, self._tied, self._let_go, self.made)
         self._shared = SharedThings(self.tables, source, self.made)
         self.rounded, self._run_out = RoundedSteps(self.tables), RunOut(self.tables, source)
-        self._anew = WrittenResults(self.tables)
+        self._anew, self._unpassed = WrittenResults(self.tables), Unpassed(self.tables, source)
         self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
         self._names, self.built = VariableNames(), BuiltModules(source)
@@ -242,6 +242,7 @@ class RecordingState:
             while step is not None and step is not outer:
                 if _torch.applied(step):
                     line = self.source.place(outer)
+                    self._unpassed.inside(frames, outer, line)
                     if self.functions is not None and line is not None:
                         self.functions.met(step, line)
                     return line
@@ -326,6 +327,7 @@ class RecordingState:
 
     def _meet_nodes(self, frame: FrameDraft, made: Sequence[torch.Tensor]) -> None:
         frame.nodes += self.tables.nodes.walk(made, Birth(frame.index, frame.op, (), late=True))
+        self._unpassed.over(frame, made)
 
     def _was_applied(self, line: Place, made: Sequence[torch.Tensor]) -> None:
         """A custom Function was called on that line, and is over: a Frame for the call."""
