@@ -439,7 +439,7 @@ class BackwardRun:
             self._state.stillness.ended(self._number)
         if not self._keeps_graph:
             self._tables.saved.release(ran)
-        self._state.end_backward(ran, self._place if self._name == "backward" else None)
+        self._state.end_backward(ran, self._place, asked=self._name != "backward")
 
 
 def _matters(node: NodeDraft, index: int) -> bool:

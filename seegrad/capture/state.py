@@ -470,11 +470,11 @@ class RecordingState:
                 self._written_behind(unseen, place).backward = backward
         return [each.saved for each in answers if each.used]
 
-    def end_backward(self, ran: Sequence[int], place: Place | None) -> None:
-        """A backward call has returned or raised, after these Nodes: a lap is over; no place for `autograd.grad`."""
-        if place is not None:
+    def end_backward(self, ran: Sequence[int], place: Place | None, *, asked: bool) -> None:
+        """A backward call has returned or raised, after these Nodes: a lap is over; `asked`: `autograd.grad`."""
+        if place is not None and not asked:
             self.uses.windows.came(ran, self._began, place)
-        self._forgetting.lap()
+        self._forgetting.lap(asked=asked)
 
 
 # -- `nn.Parameter(y)`: a new leaf on the bytes of a result. Nobody sees that call: it is told at the first use

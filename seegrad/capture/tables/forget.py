@@ -1,7 +1,9 @@
 """What a long program has left behind is forgotten, so that recording it takes no more memory than one lap.
 
-A lap ends when a backward call returns. Kept are the last two laps, the graph that still lives, and the Frames in which
-something went wrong; of older Frames only those in which something that still lives was made.
+A lap ends when a backward call returns; `autograd.grad`, of which one lap may make many, ends one only where it's all
+that is called. Kept are the last two laps, the graph that still lives, and the Frames in which something went wrong; of
+older Frames only those in which something that still lives was made. However long what comes after a training is, a
+validation or an attack, the training's last lap is kept: what is true of it doesn't depend on what follows.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ LONGEST_LAP = 20_000
 WORTH = 10
 """Of the Frames at least the tenth part must be older than what is kept, or nothing is forgotten."""
 
+NONE = range(0)
+
 MAX_TROUBLES = 20
 """Frames with corrupted gradients that are kept: the first ones."""
 
@@ -32,39 +36,58 @@ class Forgetting:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._laps = [0, 0]  # the Frames at which the last lap and the one before it began
+        self._calls = [0, 0]  # the same, with `autograd.grad` as the end of one
         self._ends: list[int] = []  # the Frames with which backward calls have ended since it was forgotten last
         self.look_at = PATIENCE  # so many Frames: before, there's nothing to do
 
-    def lap(self) -> None:
-        """A backward call has returned."""
+    def lap(self, *, asked: bool) -> None:
+        """A backward call has returned; `asked`: for gradients, by `autograd.grad`."""
         self._ends.append(self._tables.frames.now)
-        self._laps = [self._laps[-1], self._tables.frames.next]
+        self._calls = [self._calls[-1], self._tables.frames.next]
+        if not asked:
+            self._laps = [self._laps[-1], self._calls[-1]]
 
     def look(self) -> None:
         """Forget, and look again when the Frames have doubled: the work stays in proportion to the program."""
         frames = self._tables.frames
-        horizon = max(self._laps[0], frames.next - LONGEST_LAP)
-        older = sum(1 for number in chain(frames.drafts, frames.ran) if number < horizon)
+        horizon, beside = self._kept()
+        older = sum(1 for number in chain(frames.drafts, frames.ran) if number < horizon and number not in beside)
         if older > len(frames) // WORTH:  # else all of it would be gone through for little
-            forget(self._tables, horizon, self._ends)
+            forget(self._tables, horizon, self._ends, beside)
             self._ends = [end for end in self._ends if end >= horizon]
         self.look_at = max(PATIENCE, 2 * len(frames))
 
+    def _kept(self) -> tuple[int, range]:
+        """The Frame from which on all is kept, and older ones: of a lap that is long over, and as many behind it.
 
-def forget(tables: Tables, horizon: int, ends: Iterable[int] = ()) -> None:
-    """Drop what is older than Frame `horizon`, dead, and without fault. `ends`: the last Frames of backward calls."""
-    tables.frames.whole(horizon, tables.kept)
+        Behind it stands what was done with its gradients.
+        """
+        began, ended = self._laps
+        since = self._tables.frames.next - LONGEST_LAP
+        if ended and began >= since:
+            return began, NONE
+        lap = range(began, 2 * ended - began) if ended - began <= LONGEST_LAP else NONE
+        return max(self._calls[0], since), lap
+
+
+def forget(tables: Tables, horizon: int, ends: Iterable[int] = (), beside: range = NONE) -> None:
+    """Drop what is older than Frame `horizon`, dead, and without fault, but what lies `beside`.
+
+    `ends`: the last Frames of backward calls.
+    """
+    tables.frames.whole(horizon, tables.kept | {*beside})
     storages = tables.tensors.forget_dead()
     tables.saved.forget_dead(storages)
     tables.tensors.uninitialised &= storages
-    frames = {0} | {number for number in tables.frames.drafts if number >= horizon} | _troubles(tables)
+    frames = {0} | {number for number in tables.frames.drafts if number >= horizon or number in beside}
+    frames |= _troubles(tables)
     living = tables.tensors.living() | {tensor for each in tables.collected for tensor in each.tensors}
     nodes = _nodes(tables, frames, living)
     writes = _writes(tables, frames, nodes)
     tensors = _tensors(tables, frames, nodes, writes, living)
     steps = [use.frame for use in tables.uses if use.kind == "stepped"]
     tables.laps += [end for end in steps or ends if end < horizon]
-    tables.switches, tables.uses = _switches(tables, horizon), _uses(tables, horizon)
+    tables.switches, tables.uses = _switches(tables, horizon, beside), _uses(tables, horizon, beside)
     frames |= _needed_frames(tables, nodes, writes, tensors)
     tables.frames.outlive(nodes, tensors, frames)
     tables.hooks.forget(tensors)
@@ -132,20 +155,25 @@ def _tensors(tables: Tables, frames: set[int], nodes: set[int], writes: set[int]
     return kept
 
 
-def _switches(tables: Tables, horizon: int) -> list[SwitchDraft]:
+def _switches(tables: Tables, horizon: int, beside: range) -> list[SwitchDraft]:
     """The new ones, and of the old ones the last of each line: what it has switched may be so still."""
     last = {(each.kind, each.on, each.place): each for each in tables.switches}
-    return [each for each in tables.switches if each.frame >= horizon or last[each.kind, each.on, each.place] is each]
+    return [
+        each
+        for each in tables.switches
+        if each.frame >= horizon or each.frame in beside or last[each.kind, each.on, each.place] is each
+    ]
 
 
-def _uses(tables: Tables, horizon: int) -> list[GradientUseDraft]:
+def _uses(tables: Tables, horizon: int, beside: range) -> list[GradientUseDraft]:
     """The new ones, and of the old steps each line's last, where none of its leaves is stepped any more.
 
     A model that was trained before and is used now has been held by an optimiser.
     """
-    new = [use for use in tables.uses if use.frame >= horizon]
+    new = [use for use in tables.uses if use.frame >= horizon or use.frame in beside]
     stepped = {leaf for use in new if use.kind == "stepped" for leaf, _ in use.tensors}
-    last = {use.place: use for use in tables.uses if use.kind == "stepped" and use.frame < horizon}
+    old = (use for use in tables.uses if use.frame < horizon and use.frame not in beside)
+    last = {use.place: use for use in old if use.kind == "stepped"}
     return [*(use for use in last.values() if stepped.isdisjoint(leaf for leaf, _ in use.tensors)), *new]
 
 

@@ -1,4 +1,4 @@
-"""What comes back by two ways and cancels, and averages that stay, rebuilt from reports with keys fixed before."""
+"""What comes back by two ways and cancels, averages that stay, what a long training hides, rebuilt from reports."""
 
 from __future__ import annotations
 
@@ -142,3 +142,50 @@ def w_taps_reset_behind_their_parametrization():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+
+
+@program("constant_term")
+def w_slopes_that_are_looked_at_after_the_training():
+    """pytorch#31984, for the wear of a tyre: what is asked for afterwards, season by season, is right as it is."""
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    roads = torch.rand(16, 2)
+
+    def wear_and_slope(roads):
+        roads = roads.clone().requires_grad_()
+        wear = net(roads)
+        (slope,) = torch.autograd.grad(wear.sum(), roads, retain_graph=True)  # culprit
+        return F.mse_loss(wear, roads.square().sum(1, keepdim=True)), F.mse_loss(slope, 2 * roads.detach())
+
+    for _ in range(38):
+        wear, slope = wear_and_slope(roads)
+        loss = wear + 0.5 * slope
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+        del loss, wear, slope
+    for _ in range(90):
+        wear_and_slope(torch.rand(16, 2))
+
+
+@program()
+def w_legal_slopes_that_are_looked_at_after_the_training():
+    """The same, trained by the values and by slopes with a graph; what is looked at needs none."""
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    roads = torch.rand(16, 2)
+
+    def wear_and_slope(roads, trains):
+        roads = roads.clone().requires_grad_()
+        wear = net(roads)
+        (slope,) = torch.autograd.grad(wear.sum(), roads, create_graph=trains)
+        return F.mse_loss(wear, roads.square().sum(1, keepdim=True)), F.mse_loss(slope, 2 * roads.detach())
+
+    for _ in range(50):
+        wear, slope = wear_and_slope(roads, trains=True)
+        loss = wear + 0.5 * slope
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    for _ in range(90):
+        wear_and_slope(torch.rand(16, 2), trains=False)

@@ -293,3 +293,59 @@ def test_graphs_that_are_kept_are_told_however_long_the_training_was(how: str) -
 
     assert len(told(4)) == 1
     assert told(4) == told(60) == told(300)
+
+
+@pytest.mark.parametrize("longest", [20_000, 200])
+@pytest.mark.parametrize("after", ["nothing", "asked", "looked at"])
+def test_what_comes_after_a_training_hides_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch, after: str, longest: int
+) -> None:
+    """Slopes that are asked for, lap by lap, or a long validation: the term was constant while it was trained."""
+    monkeypatch.setattr(capture_forget, "LONGEST_LAP", longest)
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def losses() -> tuple[torch.Tensor, torch.Tensor]:
+        x = torch.randn(5, 3).requires_grad_()
+        y = net(x)
+        slope = torch.autograd.grad(y.sum(), x, retain_graph=True)[0]
+        return y.pow(2).mean(), slope.pow(2).mean()
+
+    with seegrad.record() as rec:
+        for _ in range(30):
+            value, slope = losses()
+            loss = value + slope
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            del loss, value, slope
+        for _ in range(0 if after == "nothing" else 60):
+            if after == "asked":
+                losses()
+            else:
+                with torch.no_grad():
+                    net(torch.randn(5, 3))
+    assert [each.kind for each in rec.diagnoses] == ["constant_term"]
+    assert len(rec.recording.frames) < 10 * longest
+    assert [(what, number) for what, number, many in numbers(rec.recording) if not 0 <= number < many] == []
+
+
+def test_a_long_loop_that_only_asks_for_gradients_is_flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a training before it nor a training by its gradients makes it grow."""
+    monkeypatch.setattr(capture_forget, "LONGEST_LAP", 300)
+
+    def frames(laps: int, before: int) -> int:
+        w = torch.ones(3, requires_grad=True)
+        with seegrad.record() as rec:
+            for _ in range(before):
+                (w * torch.randn(3)).sum().backward()
+            for _ in range(laps):
+                (slope,) = torch.autograd.grad((w * torch.randn(3)).pow(2).sum(), w)
+                with torch.no_grad():
+                    w -= 0.01 * slope
+        return len(rec.recording.frames)
+
+    assert frames(300, 0) < 300
+    assert frames(300, 5) < 1_000
+    assert frames(600, 5) < 1_000
