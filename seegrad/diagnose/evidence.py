@@ -194,6 +194,21 @@ def function_around(recording: Recording, place: Place | None) -> str:
     return ""
 
 
+def called_on(recording: Recording, place: Place | None, since: Place | None, until: Place | None) -> Place | None:
+    """The line itself; of one in a function that is given what line `since` has set, the line that gives it."""
+    if place is None or since is None or until is None or {place.file, since.file} != {recording.code_file}:
+        return place
+    head = next((each for each in reversed(recording.code) if each[0] < place.line and DEFINES.match(each[1])), None)
+    name = DEFINES.match(head[1]) if head is not None else None
+    names = "|".join(re.escape(each.strip()) for each in since.code.partition("=")[0].split(","))
+    calls = re.compile(rf"\b{name[1]}\(.*\b(?:{names})\b") if name is not None else None
+    lines = [each for each in recording.code if since.line < each[0] <= until.line]
+    speak = [each for each in lines if re.search(rf"\(.*\b(?:{names})\b", each[1])]  # called by another name, perhaps
+    given = [each for each in lines if calls is not None and calls.search(each[1])]
+    line, text = next(iter(given or (speak if len(speak) == 1 else ())), (0, ""))
+    return Place(place.file, line, text.strip()) if line else place
+
+
 WRITTEN = re.compile(r"\s*(?:(?:torch|F|nn\.functional|torch\.nn\.functional)\.\w+_\()?([A-Za-z_]\w*)\b(?!\s*=[^=])")
 """The name that begins a line which writes in place: `x += 1`, `x.data.div_(2)`, `F.relu_(x)`."""
 

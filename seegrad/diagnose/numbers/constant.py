@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seegrad.diagnose.cut import because, cause, line_to_change, rewarded, roots_of
-from seegrad.diagnose.evidence import ENTERING, ancestors, called, is_trained, label
+from seegrad.diagnose.evidence import ENTERING, ancestors, called, called_on, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.history.flow import WRITTEN, Cut, Flow
@@ -95,8 +95,6 @@ MOST_OF_A_LINE = 4
 
 GIVES_TO = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:[-+*/]?=(?!=)|\.(?:append|extend)\()")
 """`penalty = …`, `penalties.append(…)`."""
-
-DEFINES = re.compile(r"\s*def (\w+)\(")
 
 NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*[-+*/]?=(?!=)")
 """`penalty = …`, `penalty += …`."""
@@ -267,7 +265,8 @@ class _Lap:
         for term in self._each_line:
             ref = self._recording.tensors[term.tensor]
             if len(self._terms) > 1 and not ref.requires_grad and not self._is_rebuilt(term):
-                for cut, leaves in list(self._cuts((term.tensor,)))[:1]:
+                found = sorted(self._cuts((term.tensor,)), key=lambda each: not _is_copied(each[0]))
+                for cut, leaves in found[:1]:  # a `.detach()` beside copied numbers was somebody's decision
                     if cut.why != "left" or _goes_on(cut.frame.place):
                         yield self._found(cut, leaves, TERM)
 
@@ -275,10 +274,12 @@ class _Lap:
         """Is it made of numbers of what nothing trains, copied or held? That cut is told, not what weighs the term."""
         cuts = [each for each in self._flow.cuts((term.tensor,), set()) if each.frame.index > self._since]
         uses = (use for use in self._recording.uses if use.kind == "stepped")
-        idle = {leaf for use in uses for leaf, _ in use.tensors} - rewarded(self._recording)
+        rewards = rewarded(self._recording)
+        idle = {leaf for use in uses for leaf, _ in use.tensors} - rewards
         for each in cuts:
             found = {leaf for leaf in self._flow.behind(each.given, set()) if is_trained(self._recording, leaf)}
-            if found and self._trained.isdisjoint(found) and (each.frame.op in ENTERING or found <= idle):
+            untold = self._trained.isdisjoint(found) and (each.frame.op in ENTERING or found <= idle)
+            if found and (untold or (_is_copied(each) and not idle.isdisjoint(found))):
                 return True
         return False
 
@@ -345,7 +346,7 @@ class _Lap:
         constant = {term.tensor for term in self._terms if not self._recording.tensors[term.tensor].requires_grad}
         roots = tuple(term.tensor for term in self._terms if term.tensor not in constant)
         for cut, leaves in self._cuts(roots):
-            if cut.frame.op in ENTERING and cut.frame.inputs:
+            if _is_copied(cut):
                 yield self._found(cut, leaves, WAY)
             elif self._is_drawn(cut) and not self._is_scored(cut):
                 why = Phrase(DRAWN)
@@ -446,25 +447,15 @@ class _Lap:
         return None
 
 
-def called_on(recording: Recording, place: Place | None, since: Place | None, until: Place | None) -> Place | None:
-    """The line itself; of one in a function that is given what line `since` has set, the line that gives it."""
-    if place is None or since is None or until is None or {place.file, since.file} != {recording.code_file}:
-        return place
-    head = next((each for each in reversed(recording.code) if each[0] < place.line and DEFINES.match(each[1])), None)
-    name = DEFINES.match(head[1]) if head is not None else None
-    names = "|".join(re.escape(each.strip()) for each in since.code.partition("=")[0].split(","))
-    calls = re.compile(rf"\b{name[1]}\(.*\b(?:{names})\b") if name is not None else None
-    lines = [each for each in recording.code if since.line < each[0] <= until.line]
-    speak = [each for each in lines if re.search(rf"\(.*\b(?:{names})\b", each[1])]  # called by another name, perhaps
-    given = [each for each in lines if calls is not None and calls.search(each[1])]
-    line, text = next(iter(given or (speak if len(speak) == 1 else ())), (0, ""))
-    return Place(place.file, line, text.strip()) if line else place
-
-
 def _drawn(recording: Recording, draw: Draw) -> Missed:
     frame = recording.frames[draw.node.frame]
     mend = "normal" if frame.op == "normal" else "chance"
     return Missed(frame.place, frame, phrase(DRAWS_ZERO, op=frame.op), mend, draw.leaves, WAY)
+
+
+def _is_copied(cut: Cut) -> bool:
+    """Were tensors given to what makes a new one of numbers, as `torch.tensor([…])` does?"""
+    return cut.frame.op in ENTERING and bool(cut.frame.inputs)
 
 
 def _is_within(frame: Frame, place: Place | None) -> bool:

@@ -275,3 +275,73 @@ def q_legal_old_policy_computed_once():
         with torch.no_grad():
             actions = policy.dist(states).sample()
         ppo_update(policy, optimizer, states, actions, torch.randn(32))
+
+
+class Feeder(nn.Module):
+    """How much to feed a tank of fish: what is thought of a state, and which of three portions."""
+
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Linear(4, 12)
+        self.portion, self.worth = nn.Linear(12, 3), nn.Linear(12, 1)
+
+    def forward(self, tank):
+        inside = torch.tanh(self.trunk(tank))
+        return Categorical(logits=self.portion(inside)), self.worth(inside).squeeze(-1)
+
+
+def fed(feeder, days=6):
+    """(densities of what was chosen, worths, what came of it) of some days."""
+    scores, worths = [], []
+    for _ in range(days):
+        portions, worth = feeder(torch.randn(4))
+        scores.append(portions.log_prob(portions.sample()))
+        worths.append(worth)
+    return scores, torch.stack(worths), torch.randn(days)
+
+
+@program("graph_cut")
+def q_densities_copied_beside_a_detached_advantage():
+    """DeepReinforcementLearning_Pytorch#1: the advantage is cut on purpose, the densities aren't."""
+    feeder = Feeder()
+    optimizer = torch.optim.Adam(feeder.parameters(), lr=1e-2)
+    for _ in range(4):
+        scores, worths, growth = fed(feeder)
+        scores = torch.tensor(scores)  # culprit
+        advantage = (growth - worths).detach()
+        loss = -(scores * advantage).mean() + F.smooth_l1_loss(worths, growth)
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("constant_term")
+def q_densities_copied_of_a_policy_that_learns_otherwise():
+    """The same, with an entropy by which all of the policy learns something."""
+    feeder = Feeder()
+    optimizer = torch.optim.Adam(feeder.parameters(), lr=1e-2)
+    for _ in range(4):
+        scores, worths, growth = fed(feeder)
+        portions, _ = feeder(torch.randn(8, 4))
+        advantage = (growth - worths).detach()
+        scores = torch.tensor(scores)  # culprit
+        of_choice = -(advantage * scores).mean()
+        loss = of_choice + F.smooth_l1_loss(worths, growth) - 0.01 * portions.entropy().mean()
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program()
+def q_legal_densities_joined_beside_a_detached_advantage():
+    """The mend; the numbers alone are noted down."""
+    feeder, seen = Feeder(), []
+    optimizer = torch.optim.Adam(feeder.parameters(), lr=1e-2)
+    for _ in range(4):
+        scores, worths, growth = fed(feeder)
+        advantage = (growth - worths).detach()
+        loss = -(torch.stack(scores) * advantage).mean() + F.smooth_l1_loss(worths, growth)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seen.append(torch.tensor([each.item() for each in scores]).mean())

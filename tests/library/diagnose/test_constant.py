@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import seegrad
-from seegrad.diagnose.numbers.constant import called_on
+from seegrad.diagnose.evidence import called_on
 from seegrad.model.recording import Place, Recording
 from tests.data.programs import programs
 from tests.library.mended import agree_with_differences, loss_of
