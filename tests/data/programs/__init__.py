@@ -104,6 +104,7 @@ SEVERITIES = {
     "waited_for": "error",
     "read_after_write": "note",
     "columns_added": "note",
+    "penalty_of_each_point": "note",
     "not_a_scalar": "error",
     "numpy_of_a_result": "error",
     "flag_of_a_result": "error",

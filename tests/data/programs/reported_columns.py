@@ -1,4 +1,4 @@
-"""Second derivatives of a field over a plane, asked for wrongly and rightly."""
+"""Second derivatives of a field over a plane, and of a critic, asked for wrongly and rightly."""
 
 from __future__ import annotations
 
@@ -102,3 +102,82 @@ def cd_legal_second_derivative_of_a_line():
         return curve[:, 0] + u[:, 0]
 
     fitted(net, residual, inside=1)
+
+
+class Listener(nn.Module):
+    """How much a recording of a bird, with two ears, sounds like one from the wood."""
+
+    def __init__(self):
+        super().__init__()
+        self.ears, self.score = nn.Conv1d(2, 6, 3, stride=2), nn.Linear(6 * 5, 1)
+
+    def forward(self, song):
+        return self.score(nn.functional.leaky_relu(self.ears(song), 0.2).flatten(1))
+
+
+def judged(listener, penalty, laps=3):
+    """The listener's steps, with a penalty on its slope between what is heard and what is made up."""
+    optimizer = torch.optim.Adam(listener.parameters(), lr=1e-3)
+    for _ in range(laps):
+        heard, made_up = torch.randn(6, 2, 12), torch.rand(6, 2, 12)
+        share = torch.rand(6, 1, 1)
+        between = (share * heard + (1 - share) * made_up).requires_grad_(True)
+        loss = listener(made_up).mean() - listener(heard).mean() + 10 * penalty(between)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("penalty_of_each_point")
+def cd_slope_of_each_moment():
+    """Zeleni9/pytorch-wgan#40, for sounds: a norm at each moment, of which there are twelve."""
+    listener = Listener()
+
+    def penalty(between):
+        score = listener(between)
+        slope = autograd.grad(score, between, torch.ones_like(score), create_graph=True)[0]
+        return ((slope.norm(2, dim=1) - 1) ** 2).mean()  # culprit
+
+    judged(listener, penalty)
+
+
+@program("penalty_of_each_point")
+def cd_slope_of_each_ear_written_out():
+    """The norm by hand, of a sum of scores, and only what is too steep."""
+    listener = Listener()
+
+    def penalty(between):
+        (slope,) = autograd.grad(listener(between).sum(), between, create_graph=True)
+        steep = slope.square().sum(dim=2)  # culprit
+        return torch.relu((steep + 1e-12).sqrt() - 1).square().mean()
+
+    judged(listener, penalty)
+
+
+@program()
+def cd_legal_slope_of_a_whole_song():
+    """Both axes, at once or flattened before; and a penalty without a bound, which is the same either way."""
+    listener = Listener()
+
+    def penalty(between):
+        (slope,) = autograd.grad(listener(between).sum(), between, create_graph=True)
+        flat = (slope.reshape(len(slope), -1).norm(2, dim=1) - 1).square().mean()
+        whole = (slope.norm(2, dim=(1, 2)) - 1).square().mean()
+        return flat + whole + 0.1 * slope.square().sum(dim=1).mean()
+
+    judged(listener, penalty)
+
+
+@program()
+def cd_legal_slope_of_a_distance_at_each_point():
+    """A distance has a slope of 1 everywhere: each of a cloud's points has one of its own."""
+    net = field(3)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for _ in range(3):
+        clouds = torch.rand(4, 5, 3).requires_grad_(True)
+        far = net(clouds)
+        (slope,) = autograd.grad(far.sum(), clouds, create_graph=True)
+        loss = (slope.norm(dim=-1) - 1).square().mean() + far.abs().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
