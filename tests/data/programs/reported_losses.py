@@ -356,3 +356,92 @@ def j_legal_rows_without_anything():
         loss.backward()
         optimizer.step()
     return q.weight
+
+
+class Sieve(nn.Module):
+    """Which of a field's ten measurements tell its harvest: each has a gate, and few gates are to be open."""
+
+    def __init__(self, few):
+        super().__init__()
+        self.gates = nn.Parameter(torch.zeros(10))
+        self.held = nn.Parameter(torch.zeros(10))
+        self.harvest, self.few = nn.Linear(10, 1), few
+
+    def forward(self, field):
+        return self.harvest(field * torch.sigmoid(self.gates))
+
+
+def sieved(net, also, laps=4):
+    """Trained to tell the harvest, by that and by how many gates are open."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    fields = torch.randn(24, 10)
+    for _ in range(laps):
+        loss = F.mse_loss(net(fields), fields[:, :1]) + 0.1 * also(net)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("never_reached")
+def lo_gates_that_are_counted_and_never_passed():
+    """kumar-shridhar/PyTorch-BayesianCNN#7: what is held to be small isn't what the data go through."""
+
+    class Counted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.zeros(10))
+            self.spread = nn.Parameter(torch.ones(10))
+            self.harvest = nn.Linear(10, 1)
+
+        def size(self):
+            return (self.spread.square() / 0.3 - 1 - torch.log(self.spread.square())).sum()  # culprit
+
+        def forward(self, field):
+            return self.harvest(field * torch.exp(self.scale))
+
+    sieved(Counted(), lambda net: net.size())
+
+
+@program("never_reached")
+def lo_gates_of_another_name():
+    """The count is of what no forward computes with."""
+    sieved(Sieve(few=3), lambda net: (torch.sigmoid(net.held).sum() - net.few).square())  # culprit
+
+
+@program()
+def lo_legal_gates_that_are_counted_and_passed():
+    """And a penalty on all of the net, of which one Parameter isn't used."""
+
+    def also(net):
+        every = sum(each.square().sum() for each in net.parameters())
+        return (torch.sigmoid(net.gates).sum() - net.few).square() + every
+
+    sieved(Sieve(few=3), also)
+
+
+@program()
+def lo_legal_a_prior_and_a_doubt_that_learn():
+    """Each meets what the data go through: a prior's own middle, and how much a loss is doubted."""
+
+    class Doubted(Sieve):
+        def __init__(self):
+            super().__init__(few=2)
+            self.doubt = nn.Parameter(torch.zeros(()))
+
+        def also(self):
+            prior = (self.gates - self.held).square().sum() + 0.01 * self.held.square().sum()
+            return prior + torch.exp(-self.doubt) * self.harvest.weight.square().mean() + self.doubt
+
+    sieved(Doubted(), lambda net: net.also())
+
+
+@program()
+def lo_legal_a_loss_of_parameters_alone():
+    """Nothing here meets data: two valleys, each with its own walker."""
+    walkers = nn.ParameterList([torch.tensor(2.0), torch.tensor(-1.5)])
+    optimizer = torch.optim.SGD(walkers.parameters(), lr=0.1)
+    for _ in range(4):
+        loss = (walkers[0] - 1).square() + (walkers[1] + 3).square()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
