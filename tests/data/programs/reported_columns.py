@@ -149,7 +149,7 @@ def cd_slope_of_each_ear_written_out():
     def penalty(between):
         (slope,) = autograd.grad(listener(between).sum(), between, create_graph=True)
         steep = slope.square().sum(dim=2)  # culprit
-        return torch.relu((steep + 1e-12).sqrt() - 1).square().mean()
+        return torch.relu((steep + 1e-12).sqrt() - 0.01).square().mean()
 
     judged(listener, penalty)
 

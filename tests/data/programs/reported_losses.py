@@ -399,13 +399,15 @@ def lo_gates_that_are_counted_and_never_passed():
         def forward(self, field):
             return self.harvest(field * torch.exp(self.scale))
 
-    sieved(Counted(), lambda net: net.size())
+    counted = Counted()
+    sieved(counted, lambda net: net.size())
 
 
 @program("never_reached")
 def lo_gates_of_another_name():
     """The count is of what no forward computes with."""
-    sieved(Sieve(few=3), lambda net: (torch.sigmoid(net.held).sum() - net.few).square())  # culprit
+    sieve = Sieve(few=3)
+    sieved(sieve, lambda net: (torch.sigmoid(net.held).sum() - net.few).square())  # culprit
 
 
 @program()
