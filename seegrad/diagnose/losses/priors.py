@@ -46,7 +46,7 @@ TAKES_NUMBERS = LEAVING - {"detach", "data"}
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class LoneTerm:
     """The line that first computes with its Parameters, these, and the Frame that adds it to what data came into."""
 
     taken: Place | None
@@ -58,7 +58,7 @@ class Term:
 def find_parameters_alone(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each such line; none of what other laps, other lines or other tensors on their memory use."""
     walk = _Walk(recording)
-    terms: dict[Place | None, list[Term]] = {}
+    terms: dict[Place | None, list[LoneTerm]] = {}
     for term in walk.terms():
         terms.setdefault(term.taken, []).append(term)
     for found in terms.values():
@@ -69,7 +69,7 @@ def find_parameters_alone(recording: Recording) -> Iterator[Diagnosis]:
             yield _describe(recording, found[0], sorted(leaves), shown)
 
 
-class _Ends:
+class _Untaken:
     """Results that no op takes: something that isn't seen may, a number that is taken out and decides."""
 
     def __init__(self) -> None:
@@ -102,10 +102,10 @@ class _Walk:
         self._whole = recording.laps[-1] if recording.laps else 0  # of older laps some Frames are forgotten
         self.used = set[int]()
 
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[LoneTerm]:
         """Those of all laps that are whole; `used`: the Parameters that meet something else anywhere."""
         alone: dict[int, frozenset[int]] = {each: frozenset({each}) for each in self._held}
-        taken, found, ends = dict[int, Place | None](), list[Term](), _Ends()
+        taken, found, ends = dict[int, Place | None](), list[LoneTerm](), _Untaken()
         for frame in self._recording.frames:
             if frame.phase not in ("forward", "inplace") or frame.op == STEP or self._is_filled(frame):
                 continue
@@ -116,7 +116,7 @@ class _Walk:
                 ends.taken_on(frame)
                 parts = [alone[each] for each in frame.inputs if alone.get(each)]
                 whole = not stays and frame.grad_enabled and frame.index > self._whole
-                found += [Term(taken.get(min(part)), part, frame) for part in parts if whole]
+                found += [LoneTerm(taken.get(min(part)), part, frame) for part in parts if whole]
                 for leaf in behind.intersection(frame.inputs):
                     taken.setdefault(leaf, frame.place)
             else:
@@ -146,7 +146,7 @@ class _Walk:
         return frame.op in SUMS and single and (learns or not frame.grad_enabled)
 
 
-def _shown(recording: Recording, term: Term, leaves: Collection[int]) -> Frame | None:
+def _shown(recording: Recording, term: LoneTerm, leaves: Collection[int]) -> Frame | None:
     """The last Frame of the first backward call behind it, if that came to these Parameters."""
     calls = (call for call in backward_only(recording) if call[0].index > term.added.index)
     call = next(calls, [])
@@ -174,7 +174,7 @@ def _made_on(recording: Recording, leaf: int) -> Place | None:
     return Place(recording.code_file, lines[0][0], lines[0][1].strip()) if len(lines) == 1 else None
 
 
-def _describe(recording: Recording, term: Term, leaves: list[int], shown: Frame) -> Diagnosis:
+def _describe(recording: Recording, term: LoneTerm, leaves: list[int], shown: Frame) -> Diagnosis:
     made = _made_on(recording, leaves[0])
     finding = Finding(
         recording=recording,
