@@ -189,3 +189,17 @@ def test_a_recording_shows_the_numbers_of_a_device_and_waits_for_none(on_device:
     assert [each.values for each in there.frames] == [each.values for each in here.frames]
     assert [each.gradients for each in there.frames] == [each.gradients for each in here.frames]
     assert there.recording.hooks == here.recording.hooks
+
+
+@pytest.mark.parametrize("by_view", [True, False])
+def test_a_tensor_that_gets_other_bytes_leaves_its_views_theirs(by_view: bool, on_device: str) -> None:
+    """Where bytes aren't compared either: `.data =` writes nothing, but what was saved of the tensor itself follows."""
+    weight = torch.ones(2, 2, requires_grad=True, device=on_device)
+    x = torch.ones(4, 2, requires_grad=True, device=on_device)
+    with seegrad.record() as rec:
+        y = x @ (weight.t() if by_view else weight)
+        weight.data = weight.data * 3
+        y.sum().backward()
+    assert x.grad is not None
+    assert x.grad[0, 0] == (2 if by_view else 6)  # 2 is the slope
+    assert [each.kind for each in rec.diagnoses] == ([] if by_view else ["silent_corruption"])

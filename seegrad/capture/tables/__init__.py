@@ -71,7 +71,7 @@ class Tables:
         """A Write was made: those who share the bytes show it."""
         number = self.writes.add(frame, hit)
         frame.writes += (number,)
-        self.saved.written(hit.storage, hit.span)
+        self.saved.written(hit.storage, hit.span, self.tensors.alive(hit.tensor) if hit.op == "set data" else None)
         self.tensors.uninitialised.discard(hit.storage)
         for tensor in self.tensors.hit(hit.storage, hit.span):
             each = self.tensors.alive(tensor)

@@ -242,14 +242,18 @@ class SavedTensors:
             if saved.last is not None
         )
 
-    def written(self, storage: int, span: tuple[int, int]) -> None:
-        """What can't be compared counts as changed where bytes overlap and the version stood."""
+    def written(self, storage: int, span: tuple[int, int], exchanged: torch.Tensor | None = None) -> None:
+        """What can't be compared counts as changed where bytes overlap and the version stood.
+
+        `exchanged`: nothing was written, this tensor has other bytes from now on. Its views keep theirs.
+        """
         self._births.forget([storage])
         self._looks.forget([storage])
         for saved, tensor in self.live(storage):
             saved.altered = None
             if saved.original is None and (not saved.checked or saved.stands(tensor)):
-                saved.assumed |= span[0] < saved.span[1] and saved.span[0] < span[1]
+                touched = exchanged is None or exchanged is tensor
+                saved.assumed |= touched and span[0] < saved.span[1] and saved.span[0] < span[1]
             elif saved.original is not None:
                 saved.last = content.again(tensor, saved.original)
 

@@ -212,8 +212,10 @@ def replacing(recording: Recording) -> dict[int, int]:
     """
     first, last, read = dict[int, int](), dict[int, int](), dict[int, int]()
     for frame in recording.frames:
-        taken = frame.phase == "forward" and frame.op not in COPIES
-        read.update(dict.fromkeys(frame.inputs if taken else (), frame.index))
+        taken = frame.inputs if frame.phase == "forward" and frame.op not in COPIES else ()
+        read.update(dict.fromkeys(taken, frame.index))
+        for each in taken:
+            first.setdefault(each, frame.index)
         leaf = leaf_of(recording, frame)
         if leaf is not None:
             first.setdefault(leaf, frame.index)
@@ -223,7 +225,7 @@ def replacing(recording: Recording) -> dict[int, int]:
     for leaf in held:
         olds.setdefault(_stands_for(recording, leaf), []).append(leaf)
     found: dict[int, int] = {}
-    for leaf in first.keys() - held:
+    for leaf in last.keys() - held:
         alike = olds.get(_stands_for(recording, leaf), ())
         old = next((each for each in alike if max(last.get(each, -1), read.get(each, -1)) < first[leaf]), None)
         if old is not None:
