@@ -49,6 +49,7 @@ class Tables:
         self.kept: set[int] = set()  # Frames that aren't forgotten
         self.switches: list[SwitchDraft] = []
         self.collected: list[Collected] = []
+        self.lasting = set[int]()  # results of several laps that lay in a collection: told of although they're gone
         self.clues: list[Clue] = []
         self.checks: list[FunctionCheck] = []
         self.recomputed: list[Recomputed] = []

@@ -81,7 +81,7 @@ def forget(tables: Tables, horizon: int, ends: Iterable[int] = (), beside: range
     tables.tensors.uninitialised &= storages
     frames = {0} | {number for number in tables.frames.drafts if number >= horizon or number in beside}
     frames |= _troubles(tables)
-    living = tables.tensors.living() | {tensor for each in tables.collected for tensor in each.tensors}
+    living = tables.tensors.living() | tables.lasting
     nodes = _nodes(tables, frames, living)
     writes = _writes(tables, frames, nodes)
     tensors = _tensors(tables, frames, nodes, writes, living)

@@ -60,8 +60,10 @@ class Collections:
         for name, value in _collections(spaces):
             if name not in self._told:
                 held = self._results(value)
-                if len({bisect(self._laps, frame) for _, frame in held}) >= SEVERAL:
+                laps = {bisect(self._laps, frame): number for number, frame in reversed(held)}
+                if len(laps) >= SEVERAL:
                     self._tell(name, held, spaces)
+                    self._tables.lasting.update(laps[lap] for lap in sorted(laps)[:SEVERAL])
 
     def joined(self, args: tuple[Any, ...], frames: Sequence[FrameType]) -> None:
         """A call is about to join the tensors of a list."""
