@@ -57,7 +57,7 @@ GIVE_IT = marked(
 def find_unpassed(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each such line, once two steps have found no gradient in what those lead to."""
     lines: dict[Place, list[Clue]] = {}
-    for each in recording.clues_of("unpassed") if recording.error is None else ():
+    for each in recording.clues_of("unpassed") if recording.error not in recording.errors else ():
         lines.setdefault(each.place, []).append(each)
     if not lines:
         return

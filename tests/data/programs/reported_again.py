@@ -243,3 +243,142 @@ def n_legal_ranges_in_a_buffer():
             opt.zero_grad()
             loss.backward()
             opt.step()
+
+
+# -- a custom Function computes with what it wasn't given
+
+
+class Swing(torch.autograd.Function):
+    """Where a spring is after some steps; backward goes the way again, for the start and for the weights."""
+
+    @staticmethod
+    def forward(ctx, law, start, *weights):
+        ctx.law = law
+        ctx.save_for_backward(start, *weights)
+        return Swing.course(law, start)
+
+    @staticmethod
+    def course(law, at):
+        for _ in range(4):
+            at = at + 0.1 * law(at)
+        return at
+
+    @staticmethod
+    def backward(ctx, grad):
+        start, *weights = ctx.saved_tensors
+        with torch.enable_grad():
+            start = start.detach().requires_grad_()
+            end = Swing.course(ctx.law, start)
+            return (None, *torch.autograd.grad(end, (start, *weights), grad))
+
+
+def swung(law, start, weights=None):
+    """It asks the law for its weights where it's given none."""
+    found = tuple(law.parameters()) if weights is None else tuple(weights)
+    return Swing.apply(law, start, *found)
+
+
+class Spring(nn.Module):
+    """A law whose numbers are computed elsewhere."""
+
+    def __init__(self, pull, drag):
+        super().__init__()
+        self.pull, self.drag = pull, drag
+
+    def forward(self, at):
+        return -self.pull * at - self.drag * at.abs() * at
+
+
+def heard(model, laps=4):
+    """Train it on where a spring was seen."""
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-2)
+    for _ in range(laps):
+        optimizer.zero_grad()
+        (model() - torch.tensor([0.3, -0.2])).square().mean().backward()
+        optimizer.step()
+
+
+@program("never_reached")
+def n_spring_of_computed_numbers():
+    """rtqichen/torchdiffeq#104: the law's numbers are no Parameters of its own, so nobody hands them on."""
+
+    class Seen(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.raw_pull, self.raw_drag = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
+            self.start = nn.Parameter(torch.tensor([1.0, -1.0]))
+
+        def forward(self):
+            pull = self.raw_pull.exp()
+            drag = F.softplus(self.raw_drag)
+            spring = Spring(pull, drag)
+            return swung(spring, self.start)  # culprit
+
+    model = Seen()
+    heard(model)
+
+
+@program()
+def n_legal_spring_whose_numbers_are_handed_on():
+    """And one whose drag is known; one whose numbers are Parameters."""
+
+    class Seen(nn.Module):
+        def __init__(self, drag):
+            super().__init__()
+            self.raw_pull, self.raw_drag = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1), drag)
+            self.start = nn.Parameter(torch.tensor([1.0, -1.0]))
+
+        def forward(self):
+            pull, drag = self.raw_pull.exp(), F.softplus(self.raw_drag)
+            return swung(Spring(pull, drag), self.start, [each for each in (pull, drag) if each.requires_grad])
+
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.law = Spring(nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1)))
+            self.start = nn.Parameter(torch.tensor([1.0, -1.0]))
+
+        def forward(self):
+            return swung(self.law, self.start)
+
+    for model in (Seen(drag=True), Seen(drag=False), Own()):
+        heard(model)
+
+
+@program()
+def n_legal_backward_of_its_own():
+    """A Function that goes through its module again, whose Parameters get their gradients by that call; a mask."""
+
+    class Again(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, part, x):
+            ctx.part = part
+            ctx.save_for_backward(x)
+            return part(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            with torch.enable_grad():
+                x = x.detach().requires_grad_()
+                torch.autograd.backward(ctx.part(x), grad)
+            return None, x.grad
+
+    class Sparse(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, part, x):
+            keep = part.weight.abs().mean(0) > 0.1
+            ctx.save_for_backward(keep)
+            return x * keep
+
+        @staticmethod
+        def backward(ctx, grad):
+            return None, grad * ctx.saved_tensors[0]
+
+    first, second = nn.Linear(4, 4), nn.Linear(4, 1)
+    optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=1e-2)
+    for _ in range(4):
+        hidden = Again.apply(first, torch.randn(6, 4, requires_grad=True))
+        optimizer.zero_grad()
+        second(Sparse.apply(second, hidden)).square().mean().backward()
+        optimizer.step()

@@ -208,7 +208,8 @@ def u_each_number_of_a_part_clipped():
                     self.add(*tides(4))
                 self.optimizer.step()  # victim
 
-    Gauge(3).fit(5)
+    gauge = Gauge(3)
+    gauge.fit(5)
 
 
 @program()
