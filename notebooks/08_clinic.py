@@ -609,14 +609,14 @@ print("backup", backup, "copy", copy, "version", weights._version)
 # %%
 # %%see --ask outcome --as rec
 batch_norm = nn.functional.batch_norm
-x = torch.tensor([[1.0, 3.0], [5.0, 9.0]], requires_grad=True)
-mean, var = torch.zeros(2), torch.ones(2)
+x = torch.tensor([[1.0, 3.0], [5.0, 9.0]], requires_grad=True, device="cpu")
+mean, var = torch.zeros(2, device="cpu"), torch.ones(2, device="cpu")
 tested = batch_norm(x, mean, var)
 trained = batch_norm(x.detach(), mean, var, training=True)
 tested.sum().backward()
 
 # %%
-zeros, ones = torch.zeros(2).double(), torch.ones(2).double()
+zeros, ones = torch.zeros(2, device="cpu").double(), torch.ones(2, device="cpu").double()
 
 print("mean ", mean, "version", mean._version)
 print("came ", x.grad[0])

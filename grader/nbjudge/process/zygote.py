@@ -44,7 +44,7 @@ ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
     "HOME": "/home/student",
-    **dict.fromkeys(("USER", "LOGNAME"), "student"),  # as a login says: torch 2.11 asks who it is, before it is anybody
+    "LOGNAME": "student",  # as a login says: torch 2.11 asks who it is, before it is anybody
     "PYTHONHASHSEED": "0",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
