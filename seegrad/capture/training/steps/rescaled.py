@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.tables import Tables
+from seegrad.capture.tables import Tables, content
 from seegrad.model.recording import Clue, Place
 
 DIVIDES = frozenset({"div_", "true_divide_", "divide_", "__itruediv__", "_foreach_div_"})
@@ -151,7 +151,9 @@ class ClipsInParts:
 
 
 def _changes(frame: FrameType, gradient: torch.Tensor) -> bool:
-    """Is the limit exceeded: by the norm of all, or by a number of this gradient?"""
+    """Is the limit exceeded: by the norm of all, or by a number of this gradient? Only the CPU is asked."""
+    if not content.answers_at_once(gradient):
+        return False
     held = {name: caller.f_locals[name] for caller in _clipping(frame) for name in FACTORS if name in caller.f_locals}
     if "clip_value" in held:
         return bool((gradient.abs() > held["clip_value"]).any())
