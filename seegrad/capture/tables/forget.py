@@ -3,13 +3,14 @@
 A lap ends when a backward call returns; `autograd.grad`, of which one lap may make many, ends one only where it's all
 that is called. Kept are the last two laps, the graph that still lives, and the Frames in which something went wrong; of
 older Frames only those in which something that still lives was made. However long what comes after a training is, a
-validation or an attack, the training's last lap is kept: what is true of it doesn't depend on what follows.
+validation, an attack or another training, its last lap is kept: what is true of it doesn't depend on what follows. A
+training is known by the lines that its backward call came by.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable, Set
 from itertools import chain
 
 from seegrad.capture.tables import Tables
@@ -24,7 +25,8 @@ LONGEST_LAP = 20_000
 WORTH = 10
 """Of the Frames at least the tenth part must be older than what is kept, or nothing is forgotten."""
 
-NONE = range(0)
+MOST_TRAININGS = 8
+"""Trainings whose last laps are kept: those that went on last."""
 
 MAX_TROUBLES = 20
 """Frames with corrupted gradients that are kept: the first ones."""
@@ -37,45 +39,53 @@ class Forgetting:
         self._tables = tables
         self._laps = [0, 0]  # the Frames at which the last lap and the one before it began
         self._calls = [0, 0]  # the same, with `autograd.grad` as the end of one
+        self._last: dict[Hashable, range] = {}  # of each training the last lap, the newest behind
         self._ends: list[int] = []  # the Frames with which backward calls have ended since it was forgotten last
         self.look_at = PATIENCE  # so many Frames: before, there's nothing to do
 
-    def lap(self, *, asked: bool) -> None:
-        """A backward call has returned; `asked`: for gradients, by `autograd.grad`."""
+    def lap(self, way: Hashable, *, asked: bool) -> None:
+        """A backward call that came by this way has returned; `asked`: for gradients, by `autograd.grad`."""
         self._ends.append(self._tables.frames.now)
         self._calls = [self._calls[-1], self._tables.frames.next]
-        if not asked:
-            self._laps = [self._laps[-1], self._calls[-1]]
+        if asked:
+            return
+        self._laps = [self._laps[-1], self._calls[-1]]
+        self._last.pop(way, None)
+        self._last[way] = range(*self._laps)
+        if len(self._last) > MOST_TRAININGS:
+            del self._last[next(iter(self._last))]
 
     def look(self) -> None:
         """Forget, and look again when the Frames have doubled: the work stays in proportion to the program."""
         frames = self._tables.frames
-        horizon, beside = self._kept()
+        horizon, beside = self._horizon(), self._beside()
         older = sum(1 for number in chain(frames.drafts, frames.ran) if number < horizon and number not in beside)
         if older > len(frames) // WORTH:  # else all of it would be gone through for little
             forget(self._tables, horizon, self._ends, beside)
             self._ends = [end for end in self._ends if end >= horizon]
         self.look_at = max(PATIENCE, 2 * len(frames))
 
-    def _kept(self) -> tuple[int, range]:
-        """The Frame from which on all is kept, and older ones: of a lap that is long over, and as many behind it.
-
-        Behind it stands what was done with its gradients.
-        """
+    def _horizon(self) -> int:
+        """The Frame from which on all is kept."""
         began, ended = self._laps
         since = self._tables.frames.next - LONGEST_LAP
-        if ended and began >= since:
-            return began, NONE
-        lap = range(began, 2 * ended - began) if ended - began <= LONGEST_LAP else NONE
-        return max(self._calls[0], since), lap
+        return began if ended and began >= since else max(self._calls[0], since)
+
+    def _beside(self) -> set[int]:
+        """Older Frames that are kept: of each training a lap, and as many behind it, where its gradients were used."""
+        kept = set[int]()
+        for lap in reversed(self._last.values()):
+            if len(kept) + 2 * len(lap) <= 2 * LONGEST_LAP:
+                kept.update(range(lap.start, lap.stop + len(lap)))
+        return kept
 
 
-def forget(tables: Tables, horizon: int, ends: Iterable[int] = (), beside: range = NONE) -> None:
+def forget(tables: Tables, horizon: int, ends: Iterable[int] = (), beside: Set[int] = frozenset()) -> None:
     """Drop what is older than Frame `horizon`, dead, and without fault, but what lies `beside`.
 
     `ends`: the last Frames of backward calls.
     """
-    tables.frames.whole(horizon, tables.kept | {*beside})
+    tables.frames.whole(horizon, tables.kept | beside)
     storages = tables.tensors.forget_dead()
     tables.saved.forget_dead(storages)
     tables.tensors.uninitialised &= storages
@@ -155,7 +165,7 @@ def _tensors(tables: Tables, frames: set[int], nodes: set[int], writes: set[int]
     return kept
 
 
-def _switches(tables: Tables, horizon: int, beside: range) -> list[SwitchDraft]:
+def _switches(tables: Tables, horizon: int, beside: Set[int]) -> list[SwitchDraft]:
     """The new ones, and of the old ones the last of each line: what it has switched may be so still."""
     last = {(each.kind, each.on, each.place): each for each in tables.switches}
     return [
@@ -165,7 +175,7 @@ def _switches(tables: Tables, horizon: int, beside: range) -> list[SwitchDraft]:
     ]
 
 
-def _uses(tables: Tables, horizon: int, beside: range) -> list[GradientUseDraft]:
+def _uses(tables: Tables, horizon: int, beside: Set[int]) -> list[GradientUseDraft]:
     """The new ones, and of the old steps each line's last, where none of its leaves is stepped any more.
 
     A model that was trained before and is used now has been held by an optimiser.

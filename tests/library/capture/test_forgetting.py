@@ -296,11 +296,11 @@ def test_graphs_that_are_kept_are_told_however_long_the_training_was(how: str) -
 
 
 @pytest.mark.parametrize("longest", [20_000, 200])
-@pytest.mark.parametrize("after", ["nothing", "asked", "looked at"])
+@pytest.mark.parametrize("after", ["nothing", "asked", "looked at", "trained"])
 def test_what_comes_after_a_training_hides_nothing_of_it(
     monkeypatch: pytest.MonkeyPatch, after: str, longest: int
 ) -> None:
-    """Slopes that are asked for, lap by lap, or a long validation: the term was constant while it was trained."""
+    """Slopes that are asked for, a long validation, another training: the term was constant while it was trained."""
     monkeypatch.setattr(capture_forget, "LONGEST_LAP", longest)
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
@@ -323,6 +323,10 @@ def test_what_comes_after_a_training_hides_nothing_of_it(
         for _ in range(0 if after == "nothing" else 60):
             if after == "asked":
                 losses()
+            elif after == "trained":
+                optimizer.zero_grad()
+                net(torch.randn(5, 3)).pow(2).mean().backward()
+                optimizer.step()
             else:
                 with torch.no_grad():
                     net(torch.randn(5, 3))
