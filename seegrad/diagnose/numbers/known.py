@@ -146,8 +146,8 @@ class Makers:
     def maker(self, tensor: int, until: int) -> Frame | None:
         """The last Frame up to `until` that did."""
         storage = self._recording.tensors[tensor].storage
-        found = [*self._made.get(tensor, ()), *self._wrote.get(storage, ())]
-        return max((frame for frame in found if frame.index <= until), key=lambda frame: frame.index, default=None)
+        each = (_last(self._made.get(tensor, ()), until), _last(self._wrote.get(storage, ()), until))
+        return max(filter(None, each), key=lambda frame: frame.index, default=None)
 
     def takers(self, tensor: int) -> Sequence[Frame]:
         """The Frames of the forward that it was given to."""
@@ -160,6 +160,12 @@ class Makers:
             for tensor in frame.inputs if frame.phase in ("forward", "inplace") else ():
                 found.setdefault(tensor, []).append(frame)
         return found
+
+
+def _last(frames: Sequence[Frame], until: int) -> Frame | None:
+    """Of Frames in their order; a long training's weights have as many as it has steps."""
+    place = bisect_right(frames, until, key=lambda frame: frame.index)
+    return frames[place - 1] if place else None
 
 
 def _one(span: Span | None) -> Iterator[Span]:
