@@ -6,7 +6,16 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from seegrad.diagnose.evidence import CASTS, INTEGERS, are_in_one_function, errors_with, expression, is_trained, label
+from seegrad.diagnose.evidence import (
+    CASTS,
+    ENTERING,
+    INTEGERS,
+    are_in_one_function,
+    errors_with,
+    expression,
+    is_trained,
+    label,
+)
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.flow import WRITTEN, Cut, Flow
 from seegrad.diagnose.history.straight import Straight, straight_through
@@ -76,6 +85,7 @@ WHY = {
     "early": marked("{given} didn't require grad yet when `{op}` computed with it"),
     "integer": marked("`{op}` turns {given} into integers, which carry no gradient"),
     "leaf": marked("a new leaf was made there of the numbers in {given}, and it knows nothing of their history"),
+    "made": marked("`{op}` makes a new tensor of the numbers in {given}, and it knows nothing of their history"),
     WRITTEN: marked("it writes the numbers of {given} into a tensor, and autograd takes no notice of such a write"),
     "numbers": marked("a new tensor was made there of plain numbers, which have no history"),
     "function": marked(
@@ -85,6 +95,9 @@ WHY = {
     "grad": marked("`autograd.grad` returns a gradient without a history unless it is asked to keep one"),
 }
 """Why the graph ends there, by `cause`."""
+
+NEW = frozenset({"leaf", "made"})
+"""Causes: a tensor of its own, made of numbers."""
 
 MEND = {
     "detach": marked("Use {given} itself where the gradient should flow; keep `.detach()` if the cut is meant."),
@@ -136,6 +149,10 @@ MEND = {
     "leaf": marked(
         "Compute with {given} itself instead of a new tensor made from its numbers; keep it if the cut is meant."
     ),
+    "joined": marked(
+        "Join the tensors themselves with `torch.stack` (or `torch.cat`) where their gradient should flow; keep the "
+        "new tensor of their numbers if the cut is meant."
+    ),
     "left": marked(
         "Stay in torch from the parameters to the loss: use the torch function of the same name, "
         "and numpy only for what needs no gradient."
@@ -143,6 +160,7 @@ MEND = {
     "grad": marked("Pass `create_graph=True` to that call, so that its result can be differentiated again."),
     "nothing": marked("Set `requires_grad=True` on the tensors you want a gradient for, before the forward runs."),
 }
+MEND["made"] = MEND["leaf"]
 
 
 @finder(order=10)
@@ -291,7 +309,9 @@ def cause(recording: Recording, cut: Cut | None) -> str:
         return "inside" if is_elsewhere(recording, cut.frame) else "no_grad"
     if switched_on(recording, cut) is not None:
         return "early"
-    return "integer" if op in CASTS and all(ref.dtype.startswith(INTEGERS) for ref in made) else "op"
+    if op in CASTS and all(ref.dtype.startswith(INTEGERS) for ref in made):
+        return "integer"
+    return "made" if op in ENTERING else "op"
 
 
 def switched_off(recording: Recording, frame: Frame) -> Place | None:
@@ -418,7 +438,8 @@ def describe_cut(
     lost = NO_GRADIENT_EARLY if why == "early" else NO_GRADIENT
     said = lost if kind is LOST else NO_GRAPH_AS.get(why, NO_GRAPH)
     other = label(recording, straight.through) if straight is not None else ""
-    return finding.told(said, MEND[why], facts, leaves=leaves, why=because(why, given, op, other), **codes)
+    mend = MEND["joined" if why in NEW and cut is not None and len(cut.given) > 1 else why]
+    return finding.told(said, mend, facts, leaves=leaves, why=because(why, given, op, other), **codes)
 
 
 def names_of(recording: Recording, straight: Straight | None) -> dict[str, Word]:

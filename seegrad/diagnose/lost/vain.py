@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seegrad.diagnose.cut import LOST, MEND, ROUTES, cause
+from seegrad.diagnose.cut import LOST, MEND, NEW, ROUTES, cause
 from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.history.flow import Cut
@@ -55,5 +55,5 @@ def _describe(recording: Recording, found: Clue) -> Diagnosis:
         "given": named,
         "leaves": len(found.tensors) - 1,
     }
-    held, advice = names(recording, found.tensors), KEEP_THE_WAY if why in ("detach", "data", "leaf") else MEND[why]
+    held, advice = names(recording, found.tensors), KEEP_THE_WAY if why in ("detach", "data", *NEW) else MEND[why]
     return finding.told(IN_VAIN, advice, facts, leaves_held=held)

@@ -69,7 +69,7 @@ MEND["undetached"] = marked(
     "`.detach()`; the detached one stays where it is, for the other loss."
 )
 MENDS = dict.fromkeys(("detach", "data", "no_grad", "inside", "function", "set_data"), "watched")
-MENDS |= {"op": "soft", "integer": "soft", "left": "left", "grad": "grad", "leaf": "rebuilt"}
+MENDS |= {"op": "soft", "integer": "soft", "left": "left", "grad": "grad", "leaf": "rebuilt", "made": "rebuilt"}
 
 SUMS = frozenset({"add", "add_", "__iadd__", "sub", "sub_", "__isub__", "rsub", "radd", "stack", "cat"})
 SCALES = frozenset(

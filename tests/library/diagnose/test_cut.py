@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -80,3 +81,19 @@ def test_what_only_looks_at_a_shape_cuts_nothing() -> None:
     (found,) = rec.diagnoses
     assert found.culprit is not None
     assert found.culprit.code == "score = critic(made.detach())"
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True")
+@pytest.mark.parametrize("leaf", [False, True])
+def test_of_several_results_a_new_tensor_is_no_choice_but_a_join(leaf: bool) -> None:
+    """The advice is followed: with `torch.stack` the weight gets its gradient."""
+    layer, x = torch.nn.Linear(3, 1), torch.randn(4, 3)
+    scores = [layer(each).squeeze() for each in x]
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        scores = [layer(each).squeeze() for each in x]
+        torch.tensor(scores, requires_grad=leaf).square().mean().backward()
+    (told,) = rec.diagnoses
+    assert (told.kind, dict(told.arguments)["cause"]) == ("graph_cut", "leaf" if leaf else "made")
+    assert "`torch.stack`" in told.message("en")
+    torch.stack(scores).square().mean().backward()
+    assert layer.weight.grad is not None
