@@ -16,7 +16,7 @@ from tests.data.programs import Program, programs
 from tests.data.transparency import wholes
 from tests.data.transparency.observe import observe
 from tests.device import elsewhere
-from tests.tiers import one_in
+from tests.tiers import some
 
 DEVICE = elsewhere.chosen()
 
@@ -151,7 +151,7 @@ def told_at_the_end(read: elsewhere.Read) -> bool:
     return "/seegrad/capture/tables/frames.py:" in read.place and read.place.endswith(" fetch")
 
 
-@pytest.mark.parametrize("name", one_in(15, names(name for name, program in programs().items() if moves(program))))
+@pytest.mark.parametrize("name", some(40, names(name for name, program in programs().items() if moves(program))))
 def test_the_same_lines_are_named_as_on_the_cpu(name: str, on_device: str) -> None:
     program = programs()[name]
     torch.set_default_device("cpu")

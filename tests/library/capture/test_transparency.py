@@ -21,7 +21,7 @@ import seegrad
 from tests.data.programs import programs
 from tests.data.transparency import wholes
 from tests.data.transparency.observe import Observation, observe
-from tests.tiers import one_in
+from tests.tiers import some
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def alone(run: Callable[[], Any]) -> Observation:
     return observe(run, None)
 
 
-@pytest.mark.parametrize("name", one_in(3, programs()))
+@pytest.mark.parametrize("name", some(180, programs()))
 def test_the_clinic_s_programs_show_the_same(name: str) -> None:
     run = programs()[name].run
     expected = alone(run)
@@ -56,7 +56,7 @@ def test_whole_programs_show_the_same(name: str) -> None:
     assert observe(run, "default") == expected
 
 
-@pytest.mark.parametrize("name", one_in(15, [*programs(), *wholes()]))
+@pytest.mark.parametrize("name", some(40, [*programs(), *wholes()]))
 def test_all_the_more_where_contents_are_kept(name: str) -> None:
     run = programs()[name].run if name in programs() else wholes()[name]
     expected = alone(run)

@@ -11,7 +11,7 @@ import torch
 import seegrad
 from tests.data.programs import programs
 from tests.library.recorded import seen
-from tests.tiers import one_in
+from tests.tiers import some
 
 MIGHT_HAVE_COME = {
     "never_stepped": "the step of an accumulation",
@@ -32,7 +32,7 @@ def interrupted(run: Callable[[], object], **options: object) -> seegrad.Recordi
 
 
 @pytest.mark.filterwarnings("ignore")  # a program's own warnings are torch's affair
-@pytest.mark.parametrize("name", one_in(7, sorted(name for name in programs() if programs()[name].kind)))
+@pytest.mark.parametrize("name", some(50, sorted(name for name in programs() if programs()[name].kind)))
 def test_ctrl_c_hides_nothing(name: str) -> None:
     program, plain = programs()[name], seen(name)
     if plain.raised is not None:
