@@ -7,8 +7,8 @@ alone, since another device would have to be waited for.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from itertools import islice
 
 import torch
@@ -25,7 +25,10 @@ IN_A_ROW = 3
 """Steps, one after the other of those looked at, by a rate that doesn't rise: before, it may be warming up."""
 
 MOST_STAY = 0.5
-"""Such a share of the numbers with a gradient has to stay at each of them."""
+"""Such a share of an optimiser's numbers with a gradient has to stay at each of them,"""
+
+ALL_STAY = 0.9
+"""or such a share of one Parameter's: a norm's ones stand further apart than the weights around them."""
 
 
 @dataclass(slots=True)
@@ -34,8 +37,31 @@ class _Looks:
 
     steps: int = 0
     rate: float = 0.0  # at the last step looked at
-    stays: int = 0  # steps in a row that left most as it was
-    numbers: tuple[int, int] = (0, 0)  # that stayed in them, of how many
+    stays: int = 0  # steps in a row that left something as it was
+    most: bool = True  # most of all that the optimiser holds, at each of them
+    stuck: dict[int, tuple[int, int]] = field(default_factory=dict)  # Parameter → numbers that stayed, of how many
+
+    def follow(self, counts: Mapping[int, tuple[int, int]]) -> None:
+        """One more step: of each Parameter how many numbers stayed, of how many with a gradient."""
+        before = self.stuck if self.stays else dict.fromkeys(counts, (0, 0))
+        both = {leaf: (a + before[leaf][0], b + before[leaf][1]) for leaf, (a, b) in counts.items() if leaf in before}
+        stayed, due = _total(counts)
+        self.most = self.most and stayed > MOST_STAY * due
+        self.stays += 1
+        self.stuck = {leaf: each for leaf, each in both.items() if each[0] and (self.most or _stays(counts[leaf]))}
+
+    @property
+    def told(self) -> dict[int, tuple[int, int]]:
+        """What has stayed so far."""
+        return {leaf: each for leaf, each in self.stuck.items() if self.most or _stays(each)}
+
+
+def _stays(count: tuple[int, int]) -> bool:
+    return count[0] >= ALL_STAY * count[1]
+
+
+def _total(counts: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+    return sum(each[0] for each in counts.values()), sum(each[1] for each in counts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +94,7 @@ class RoundedSteps:
             return
         rate = max(each for _, each in found)
         if rate > looks.rate:
-            looks.stays, looks.numbers = 0, (0, 0)
+            looks.stays, looks.most = 0, True
         looks.rate = rate
         self._now = _UnderWay(looks, place, [(leaf, _first(leaf).clone()) for leaf, _ in found])
 
@@ -77,30 +103,30 @@ class RoundedSteps:
         now, self._now = self._now, None
         if now is None:
             return
-        counts = [(leaf, *_counts(leaf, before)) for leaf, before in now.before if leaf.grad is not None]
-        stayed, due = sum(each[1] for each in counts), sum(each[2] for each in counts)
-        leaves = [leaf for leaf, still, _ in counts if still]
-        if not due:
-            return
-        if stayed <= MOST_STAY * due:
-            self._over.add(optimiser)
+        counts = dict[int, tuple[int, int]]()
+        for leaf, before in now.before:
+            number = self._tables.tensors.find(leaf) if leaf.grad is not None else None
+            if number is not None and (count := _counts(leaf, before))[1]:
+                counts[number] = count
+        if not counts:
             return
         looks = now.looks
-        looks.stays, looks.numbers = looks.stays + 1, (looks.numbers[0] + stayed, looks.numbers[1] + due)
-        if looks.stays >= IN_A_ROW:
+        looks.follow(counts)
+        if not looks.told:
             self._over.add(optimiser)
-            self._tell(looks, now.place, leaves)
+        elif looks.stays >= IN_A_ROW:
+            self._over.add(optimiser)
+            self._tell(looks, now.place)
 
-    def _tell(self, looks: _Looks, place: Place | None, leaves: list[torch.Tensor]) -> None:
-        numbers = [number for leaf in leaves if (number := self._tables.tensors.find(leaf)) is not None]
-        percent = str(100 * looks.numbers[0] // looks.numbers[1])
-        halved = self._halved(set(numbers)) or place
-        if numbers and halved is not None:
-            now = self._tables.frames.now
-            facts = ("percent", percent), ("rate", f"{looks.rate:g}")
-            self._tables.clues.append(Clue("rounded", now, halved, tuple(numbers), facts))
+    def _tell(self, looks: _Looks, place: Place | None) -> None:
+        leaves = looks.told
+        halved = self._halved(leaves.keys()) or place
+        if halved is not None:
+            stayed, due = _total(leaves)
+            facts = ("percent", str(100 * stayed // due)), ("rate", f"{looks.rate:g}")
+            self._tables.clues.append(Clue("rounded", self._tables.frames.now, halved, tuple(leaves), facts))
 
-    def _halved(self, leaves: set[int]) -> Place | None:
+    def _halved(self, leaves: Set[int]) -> Place | None:
         """The line that put numbers of 16 bits into the place of others."""
         writes = (each for each in self._tables.writes.drafts.values() if each.op == "set data")
         return next((each.place for each in writes if each.tensor in leaves), None)
