@@ -474,7 +474,7 @@ class RecordingState:
         """A backward call has returned or raised, after these Nodes: a lap is over; `asked`: `autograd.grad`."""
         if place is not None and not asked:
             self.uses.windows.came(ran, self._began, place)
-        self._forgetting.lap(self._ways.get(self._backwards - 1), asked=asked)
+        self._forgetting.lap(self._ways.get(self._backwards - 1), self._began, asked=asked)
 
 
 # -- `nn.Parameter(y)`: a new leaf on the bytes of a result. Nobody sees that call: it is told at the first use

@@ -40,20 +40,31 @@ class Forgetting:
         self._laps = [0, 0]  # the Frames at which the last lap and the one before it began
         self._calls = [0, 0]  # the same, with `autograd.grad` as the end of one
         self._last: dict[Hashable, range] = {}  # of each training the last lap, the newest behind
+        self._open: Hashable = None  # the training whose last lap no other call has followed so far
         self._ends: list[int] = []  # the Frames with which backward calls have ended since it was forgotten last
         self.look_at = PATIENCE  # so many Frames: before, there's nothing to do
 
-    def lap(self, way: Hashable, *, asked: bool) -> None:
-        """A backward call that came by this way has returned; `asked`: for gradients, by `autograd.grad`."""
+    def lap(self, way: Hashable, began: int, *, asked: bool) -> None:
+        """A backward call has returned that came by this way and began behind that Frame; `asked`: `autograd.grad`."""
         self._ends.append(self._tables.frames.now)
         self._calls = [self._calls[-1], self._tables.frames.next]
+        self._close(began)
         if asked:
             return
         self._laps = [self._laps[-1], self._calls[-1]]
         self._last.pop(way, None)
         self._last[way] = range(*self._laps)
+        self._open = way
         if len(self._last) > MOST_TRAININGS:
             del self._last[next(iter(self._last))]
+
+    def _close(self, began: int) -> None:
+        """To the newest lap belongs what its gradients were used for, up to that Frame; what follows is another's."""
+        lap = self._last.get(self._open)
+        if lap is not None:
+            used = (use.frame for use in reversed(self._tables.uses) if use.frame < began)
+            self._last[self._open] = range(lap.start, max(lap.stop, next(used, 0) + 1))
+        self._open = None
 
     def look(self) -> None:
         """Forget, and look again when the Frames have doubled: the work stays in proportion to the program."""
@@ -72,11 +83,12 @@ class Forgetting:
         return began if ended and began >= since else max(self._calls[0], since)
 
     def _beside(self) -> set[int]:
-        """Older Frames that are kept: of each training a lap, and as many behind it, where its gradients were used."""
+        """Older Frames that are kept: of each training the last lap."""
         kept = set[int]()
-        for lap in reversed(self._last.values()):
-            if len(kept) + 2 * len(lap) <= 2 * LONGEST_LAP:
-                kept.update(range(lap.start, lap.stop + len(lap)))
+        for way, lap in reversed(self._last.items()):
+            size = 2 * len(lap) if way == self._open else len(lap)
+            if len(kept) + size <= 2 * LONGEST_LAP:
+                kept.update(range(lap.start, lap.start + size))
         return kept
 
 

@@ -77,7 +77,7 @@ def find_crosswise(recording: Recording) -> Iterator[Diagnosis]:
         if frame.place in told or not met.isdisjoint(frame.inputs):  # what follows from the same shapes
             met.update(frame.inputs)
             continue
-        shown = ran(recording, frame) if tables.is_mistaken(frame) else None
+        shown = tables.shown(frame) if tables.is_mistaken(frame) else None
         if shown is not None:
             told.add(frame.place)
             met.update(frame.inputs)
@@ -127,6 +127,14 @@ class _Tables:
         if bases[0] == bases[1] or any(tensors[each].parameter for each in (*bases, *frame.inputs)):
             return False
         return self._is_totalled(frame)
+
+    def shown(self, frame: Frame) -> Frame | None:
+        """The Frame in which a loss goes back through a table; one without a graph is a factor of what has one."""
+        own = ran(self._recording, frame)
+        if own is not None or self._recording.tensors[frame.outputs[0]].requires_grad:
+            return own
+        later = self._recording.frames[frame.index + 1 :]
+        return next((each for each in later if each.phase == "backward" and each.op != "grad"), None)
 
     def flattened(self, frame: Frame) -> Frame | None:
         """The Frame that took off the shorter tensor the dimension which the longer one has more."""

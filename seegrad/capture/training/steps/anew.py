@@ -1,7 +1,8 @@
-"""Writes into a result that a module computes anew before each use: a pruned weight, a parametrised one.
+"""Writes that change nothing: into a result that a module computes anew before each use, and copies onto themselves.
 
-Without a gradient nobody writes into a result of Parameters but to change what the module holds; whoever computes it
-anew then goes by the Parameter, which stays as it is. Asked once, at the next step of an optimiser.
+Of the first kind are a pruned weight and a parametrised one: without a gradient nobody writes into a result of
+Parameters but to change what the module holds, and whoever computes it anew goes by the Parameter, which stays as it
+is. Asked once, at the next step of an optimiser.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft
-from seegrad.model.recording import Clue
+from seegrad.model.recording import Clue, Place
 
 MOST = 1_000
 """So many writes are remembered up to the next step."""
@@ -25,14 +26,28 @@ class WrittenResults:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._waiting: list[tuple[int, int]] = []  # Frame, tensor
+        self._told: set[tuple[Place, int]] = set()  # the copies onto themselves
 
     def wrote(self, frame: FrameDraft, tensor: int) -> None:
         """A call has written that tensor."""
+        if frame.op == "copy_":
+            self._copied(frame, tensor)
         draft, hidden = self._tables.tensors.drafts[tensor], not frame.grad_enabled
         while draft.alias_of is not None and draft.route in ("data", "detach"):
             draft, hidden = self._tables.tensors.drafts[draft.alias_of], True
         if hidden and draft.requires_grad and not draft.is_leaf and len(self._waiting) < MOST:
             self._waiting.append((frame.index, draft.id))
+
+    def _copied(self, frame: FrameDraft, tensor: int) -> None:
+        """Tell of a Parameter that is given the numbers which it holds: its own `state_dict()`, loaded."""
+        drafts, leaf = self._tables.tensors.drafts, tensor
+        bytes_ = {(drafts[each].storage, drafts[each].span, drafts[each].shape) for each in frame.inputs}
+        while not drafts[leaf].parameter and (of := drafts[leaf].alias_of) is not None:
+            leaf = of
+        mine = len(frame.inputs) == 2 and len(bytes_) == 1 and drafts[leaf].parameter
+        if frame.place is not None and mine and (frame.place, leaf) not in self._told and len(self._told) < MOST:
+            self._told.add((frame.place, leaf))
+            self._tables.clues.append(Clue("itself", frame.index, frame.place, (leaf,), (("op", frame.op),)))
 
     def stepped(self) -> None:
         """An optimiser is about to step: tell of what was written, is gone, and has been computed anew."""

@@ -145,7 +145,7 @@ def test_a_live_view_that_is_written_on_purpose_is_none() -> None:
 
 def test_what_is_shared_is_read_back() -> None:
     recording = seen("c_target_network_is_the_policy").recording
-    assert [(each.kind, each.fact("name"), each.fact("other")) for each in recording.clues] == [
+    assert [(each.kind, each.fact("name"), each.fact("other")) for each in recording.clues_of("module")] == [
         ("module", "agent.target_net", "agent.policy_net")
     ]
     assert Recording.from_json(recording.to_json()) == recording

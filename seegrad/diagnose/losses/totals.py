@@ -1,0 +1,142 @@
+"""A sum over the whole batch where each sample was to keep its own number: it counts once for every sample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from seegrad.diagnose.cut import roots_of
+from seegrad.diagnose.evidence import label
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.numbers.constant import backward_only
+from seegrad.diagnose.numbers.known import Makers
+from seegrad.diagnose.numbers.shapes import NUMBERWISE, TOTALS
+from seegrad.model.recording import Diagnosis, Frame, Place, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+SUMMED = DiagnosisKind("summed_over_samples", "note", marked("summed over all samples"))
+
+MET = marked(
+    "{Culprit} adds up all {count} numbers of {label}, one for each sample, and joins the sum with {other}, which "
+    "still has one number a sample: in the mean that follows, each of the {count} samples takes the whole sum with it."
+)
+KEEP_EACH = marked("If each sample is to have its own, join {label} as it is: leave the sum over samples to the mean.")
+LEFT_OVER = marked(
+    "{Culprit} adds up all numbers of {label}, the samples too, and {mean} then takes the mean of that one number, "
+    "which changes nothing: this term counts as many times as there are samples."
+)
+GIVE_DIMENSION = marked(
+    "If the mean is to go over the samples, add up along the other dimensions alone: `.sum(dim=-1)`, "
+    "`.flatten(1).sum(1)`."
+)
+
+JOINS = frozenset({"add", "sub", "rsub", "radd", "__add__", "__sub__"})
+PYTHON_S_SUM = re.compile(r"(?<![\w.])sum\(\s*[\w.]+(?:\([^()]*\))?\s*\)")
+"""Python's own `sum(log_det)` of one tensor, which adds up along its first dimension."""
+
+ALONG = re.compile(r"\bmean\(.*\b(?:dim|axis)\s*=|\.mean\(\s*(?:\[\s*)?-?\d")
+"""A mean that says along which dimension: whoever writes that has more than one number in mind."""
+
+FARTHEST = 32
+"""So many tensors on, a way is followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """One number of all of a tensor's: what was added up, by which Frame in the end."""
+
+    made: Frame
+    of: int
+
+
+@finder(order=34)
+def find_summed_over_samples(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that makes such a sum."""
+    makers, told, lost = Makers(recording), set[Place | None](), _behind_losses(recording)
+    for frame in recording.frames:
+        if frame.phase != "forward" or frame.place is None or not lost.issuperset(frame.outputs):
+            continue
+        if frame.op == "mean" and not recording.tensors[frame.inputs[0]].shape and ALONG.search(frame.place.code):
+            total = _total(recording, makers, frame.inputs[0], frame)
+            if total is not None and len(recording.tensors[total.of].shape) > 1 and total.made.place not in told:
+                told.add(total.made.place)
+                yield _describe(recording, total, frame, None)
+        elif frame.op in JOINS and len(frame.inputs) == 2:
+            met = _met(recording, makers, frame)
+            if met is not None and met[0].made.place not in told and _is_averaged(recording, makers, frame):
+                told.add(met[0].made.place)
+                yield _describe(recording, met[0], frame, met[1])
+
+
+def _behind_losses(recording: Recording) -> set[int]:
+    """All that the last backward call of each line went back through."""
+    lines = {frames[0].place: frames[0] for frames in backward_only(recording)}
+    return {each for first in lines.values() for each in reach(recording, roots_of(recording, first))}
+
+
+def _total(recording: Recording, makers: Makers, tensor: int, before: Frame) -> _Total | None:
+    """By one `sum` of all that has a number a sample, or by Python's; a weight in between changes nothing."""
+    tensors = recording.tensors
+    for _ in range(FARTHEST):
+        made = makers.maker(tensor, before.index - 1)
+        if made is None or made.phase != "forward" or not made.inputs:
+            return None
+        if made.op == "sum" and tensors[made.inputs[0]].shape:
+            return _Total(made, made.inputs[0])
+        if made.op == "add" and made.place is not None and PYTHON_S_SUM.search(made.place.code):
+            return _by_python(makers, made)
+        graph = [each for each in made.inputs if tensors[each].requires_grad]
+        if made.op not in ("mul", "neg", "div", "rmul") or len(graph) != 1 or tensors[graph[0]].shape:
+            return None
+        tensor, before = graph[0], made
+    return None
+
+
+def _by_python(makers: Makers, last: Frame) -> _Total | None:
+    """The tensor that Python took apart on that line."""
+    numbers = makers.maker(last.inputs[-1], last.index - 1)
+    if numbers is None or numbers.op != "unbind" or numbers.place != last.place:
+        return None
+    return _Total(last, numbers.inputs[0])
+
+
+def _met(recording: Recording, makers: Makers, frame: Frame) -> tuple[_Total, int] | None:
+    """The sum of a tensor of shape `(n,)` in a call that joins it with another one of that shape."""
+    tensors = recording.tensors
+    single = [each for each in frame.inputs if not tensors[each].shape]
+    others = [each for each in frame.inputs if len(tensors[each].shape) == 1 and tensors[each].requires_grad]
+    if len(single) != 1 or len(others) != 1 or tensors[others[0]].is_leaf:
+        return None
+    total = _total(recording, makers, single[0], frame)
+    if total is None or tensors[total.of].is_leaf or tensors[total.of].shape != tensors[others[0]].shape:
+        return None
+    return (total, others[0]) if tensors[others[0]].shape[0] > 1 else None
+
+
+def _is_averaged(recording: Recording, makers: Makers, frame: Frame) -> bool:
+    """Does the mean, or the sum, of the joined numbers come next?"""
+    waiting = list(frame.outputs)
+    for tensor in waiting:  # grows while it's read
+        for taker in makers.takers(tensor) if len(waiting) < FARTHEST else ():
+            if taker.op in TOTALS and not recording.tensors[taker.outputs[0]].shape:
+                return True
+            waiting += [each for each in taker.outputs if taker.op in NUMBERWISE and each not in waiting]
+    return False
+
+
+def _describe(recording: Recording, total: _Total, shown: Frame, other: int | None) -> Diagnosis:
+    finding = Finding(
+        recording=recording,
+        kind=SUMMED,
+        frame=shown.index,
+        culprit=total.made.place,
+        victim=shown.place,
+        tensor=total.of,
+    )
+    facts: dict[str, Word] = {"label": label(recording, total.of), "count": recording.tensors[total.of].shape[0]}
+    if other is None:
+        return finding.told(LEFT_OVER, GIVE_DIMENSION, facts, mean=finding.line(shown.place))
+    return finding.told(MET, KEEP_EACH, facts, other=label(recording, other))
