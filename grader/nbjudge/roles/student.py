@@ -18,7 +18,7 @@ from nbjudge.bridge.libraries import home_of
 from nbjudge.bridge.peer import Peer
 from nbjudge.bridge.raised import Attempted
 from nbjudge.process.kernel import Kernel
-from nbjudge.wire import Packet, Pipe, listed, text, whole
+from nbjudge.wire import Packet, Pipe, PipeEnd, listed, text, whole
 
 STUDENT = "NBJUDGE_STUDENT"  # seegrad.variants reads it, and any course may
 
@@ -79,7 +79,7 @@ def _answer(peer: Peer) -> bool:
             packet = peer.pipe.receive()
             if "op" in packet.header:  # else an answer that an interrupt was quicker than: nobody waits for it any more
                 peer.answer(packet)
-    except EOFError:
+    except PipeEnd:
         return False
     return True
 
@@ -88,7 +88,7 @@ def _obey(kernel: Kernel, control: Pipe) -> str:
     """Do what the owner asks, and say what it was."""
     try:
         packet = control.receive()
-    except EOFError:
+    except PipeEnd:
         os._exit(0)
     op = text(packet.header, "op")
     if op == "files":
@@ -147,5 +147,6 @@ def _names(kernel: Kernel, peer: Peer, packet: Packet) -> tuple[Any, ...]:
     told = [*dict.fromkeys([*classes, *wanted])]
     told.sort(key=lambda name: not isinstance(found[name], type))  # a list's own: answers may have bound `sorted`
     kinds = [found[name] for name in told if isinstance(found[name], type)]
+    kinds += [part for kind in kinds for part in vars(kind).values() if isinstance(part, type)]
     peer.carrier.asked = tuple(kind for kind in kinds if home_of(kind) is None)
     return tuple((name, Attempted(found[name])) for name in told)

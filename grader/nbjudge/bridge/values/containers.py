@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from nbjudge.bridge.values.given import given, remember
 from nbjudge.bridge.values.shared import InPlace, share
 from nbjudge.bridge.values.table import Decoder, Encoder, Tree, ValueKind, key, known, pairs
 from nbjudge.errors import WireError
@@ -73,22 +74,36 @@ def fields(kind: type) -> list[str]:
     return [str(name) for name in found] if isinstance(found, tuple) else []
 
 
+def _is_named(value: Any) -> bool:
+    """Has each name its item?"""
+    names = fields(type(value))
+    return bool(names) and len(names) == tuple.__len__(value)
+
+
 def _named(value: Any, encode: Encoder) -> Any:
     kind = type(value)
+    if (look := _look(kind)) is not None:
+        remember(look, kind)
     return {"t": "named", "name": kind.__name__, "fields": fields(kind), "v": _said(_of(tuple))(value, encode)}
 
 
 def _named_heard(tree: Tree, decode: Decoder) -> Any:
     items = [decode(item) for item in listed(tree, "v", FIELDS)]
     names = tuple(map(str, listed(tree, "fields", FIELDS)))
-    try:
-        return _class(text(tree, "name"), names)(*items[: len(names)])
-    except TypeError:
-        raise WireError("A named tuple lacks an item.") from None
+    if len(items) < len(names):
+        raise WireError("A named tuple lacks an item.")
+    look = (text(tree, "name"), names)
+    return tuple.__new__(given(look, _look) or _class(*look), items[: len(names)])
+
+
+def _look(kind: type) -> Any:
+    """How a class of named tuples looks over there; None of any other, as of torch's own."""
+    plain = issubclass(kind, tuple) and type(getattr(kind, "_fields", None)) is tuple
+    return (kind.__name__, tuple(fields(kind))) if plain else None
 
 
 @functools.lru_cache(maxsize=256)
-def _class(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
+def _class(name: str, names: tuple[str, ...]) -> type[tuple[Any, ...]]:
     try:
         made = collections.namedtuple(name, names)  # type: ignore[misc]  # the fields are known when it runs
     except (ValueError, TypeError):
@@ -99,7 +114,7 @@ def _class(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
 
 known(_sequence("tuple", tuple, tuple))
 known(_sequence("frozenset", frozenset, lambda items: frozenset(map(key, items))))
-known(ValueKind("named", (), _named, _named_heard, takes=lambda value: bool(fields(type(value)))))
+known(ValueKind("named", (), _named, _named_heard, takes=_is_named))
 share("list", (list,), InPlace(_said(_of(list)), _fill_list, _of(list), list))
 share("dict", (dict,), InPlace(_pairs, _fill_dict, _held, dict))
 share("set", (set,), InPlace(_said(_of(set)), _fill_set, _of(set), set))

@@ -6,14 +6,13 @@ data class that has some is an object first, and this only where nothing else ma
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import enum
 import functools
-import sys
 from typing import Any
 
 from nbjudge.bridge.values.containers import FIELDS, STUDENT
+from nbjudge.bridge.values.given import given, remember
 from nbjudge.bridge.values.table import Decoder, Encoder, Tree, UnsupportedError, ValueKind, known
 from nbjudge.errors import WireError
 from nbjudge.wire import listed, text
@@ -28,8 +27,6 @@ _GENERATED = frozenset(
     }
 )
 _OPTIONS = ("eq", "order", "frozen")
-_told: dict[Any, type] = {}  # how a class of this process looks over there → that class, for what comes back
-MOST = 256
 
 
 def is_record(kind: type) -> bool:
@@ -61,7 +58,7 @@ def _said(value: Any, encode: Encoder) -> Any:
     kind = type(value)
     names = [field.name for field in dataclasses.fields(kind) if hasattr(value, field.name)][:FIELDS]
     options = _options(kind)
-    _remember((kind.__name__[:80], tuple(names), options), kind)
+    remember((kind.__name__[:80], tuple(names), options), kind)
     items = [encode(getattr(value, name)) for name in names]
     return {"t": "record", "name": kind.__name__[:80], "fields": names, "options": list(options), "v": items}
 
@@ -78,17 +75,6 @@ def _look(kind: type) -> Any:
     return kind.__name__[:80], tuple(field.name for field in dataclasses.fields(kind)), _options(kind)
 
 
-def _given(look: Any, look_of: Any) -> type | None:
-    """The class of this look that the notebook has under its name, which the release gives to both sides."""
-    found = vars(sys.modules["__main__"]).get(look[0])
-    return found if type(found) in (type, enum.EnumType, abc.ABCMeta) and look_of(found) == look else None
-
-
-def _remember(look: Any, kind: type) -> None:
-    if len(_told) < MOST:
-        _told[look] = kind
-
-
 def _heard(tree: Tree, decode: Decoder) -> Any:
     names = tuple(map(str, listed(tree, "fields", FIELDS)))
     if any(name.startswith("__") for name in names):  # `__class__`, which would make it something else
@@ -97,7 +83,7 @@ def _heard(tree: Tree, decode: Decoder) -> Any:
     options = tuple(bool(option) for option in listed(tree, "options", len(_OPTIONS)))
     look = (text(tree, "name"), names, options)
     try:
-        made: Any = object.__new__(_told.get(look) or _given(look, _look) or _class(*look))
+        made: Any = object.__new__(given(look, _look) or _class(*look))
     except (TypeError, ValueError):
         raise WireError("A data class has impossible fields.") from None
     for name, item in zip(names, items, strict=False):
@@ -128,7 +114,7 @@ def _member(value: Any, encode: Encoder) -> Any:
         raise UnsupportedError(f"a member of {type(value).__name__[:80]}, an enumeration of more than {FIELDS}")
     plain = _plainly(type(value))
     name = type(value).__name__[:80]
-    _remember((name, _typed(plain)), type(value))
+    remember((name, _typed(plain)), type(value))
     return {"t": "member", "name": name, "v": [[each, encode(item)] for each, item in plain], "is": value.name}
 
 
@@ -157,7 +143,7 @@ def _member_heard(tree: Tree, decode: Decoder) -> Any:
         raise WireError("A member of an enumeration has an odd value.")
     try:
         look = (text(tree, "name"), _typed(members))
-        made: Any = _told.get(look) or _given(look, _members) or _enumeration(*look)
+        made: Any = given(look, _members) or _enumeration(*look)
         return made[text(tree, "is")]
     except (KeyError, TypeError, ValueError):
         raise WireError("An enumeration has no such member.") from None
