@@ -32,6 +32,10 @@ _INTERRUPT = frozenset({signal.SIGINT})
 _LENGTHS = struct.Struct(">II")
 
 
+class PipeEnd(EOFError):
+    """The other process has gone. An EOFError that it tells of, as an answer may raise one, is none of these."""
+
+
 @dataclass(frozen=True, slots=True)
 class Packet:
     """One message: what it says, and the bytes that it refers to."""
@@ -139,7 +143,7 @@ class Pipe:
     """One end of a stream between two processes; reads and writes whole packets and waits for them.
 
     Raises:
-        EOFError: the other side has gone.
+        PipeEnd: the other side has gone.
         WireError: the other side sent something that isn't a packet.
     """
 
@@ -154,7 +158,7 @@ class Pipe:
             while rest:
                 rest = rest[os.write(self.fd, rest) :]
         except (BrokenPipeError, ConnectionResetError):
-            raise EOFError("the other process has gone") from None
+            raise PipeEnd("the other process has gone") from None
         finally:
             _signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -183,7 +187,7 @@ class Pipe:
         except ConnectionResetError:
             piece = b""
         if not piece:
-            raise EOFError("the other process has gone")
+            raise PipeEnd("the other process has gone")
         return piece
 
 

@@ -175,9 +175,10 @@ class Carrier:
         own = {"t": "library", "v": name} if (name := name_in_library(kind)) is not None else None
         return [own] if own is not None else found
 
-    def untell(self) -> None:
-        """A packet wasn't sent after all: describe every class again."""
+    def untell(self, said: int) -> None:
+        """A packet wasn't sent after all: describe every class again, and each container beyond so many."""
         self._told_classes.clear()
+        self.containers.unsay(said)
 
     # ------------------------------------------------------------------ hearing
 
@@ -397,9 +398,11 @@ def _part(standing: Stand) -> str:
 
 
 def _attempted(value: Any, inner: Encoder) -> Any:
+    said = inner.crossing.shared.said
     try:
         return inner(value)
     except UnsupportedError as error:
+        inner.crossing.shared.unsay(said)
         return {"t": "unsupported", "v": str(error)[:300]}
 
 

@@ -26,7 +26,7 @@ from nbjudge.bridge.standing import DONE, USES, Role, Sought, Stand, step
 from nbjudge.bridge.values import Body, Crossing, UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
 from nbjudge.errors import GraderError, WireError
-from nbjudge.wire import Packet, Pipe, listed, text
+from nbjudge.wire import Packet, Pipe, PipeEnd, listed, text
 
 __all__ = ["DEPTH", "STUDENT", "Peer", "RemoteError"]
 
@@ -99,7 +99,7 @@ class Peer:
         `hear` makes a value of the answer's tree where it isn't simply one value.
 
         Raises:
-            EOFError: the other side has gone.
+            PipeEnd: the other side has gone.
             WireError: it sent something that isn't a packet of ours.
             UnsupportedError: `value`, or the answer, can't be carried.
         """
@@ -149,7 +149,7 @@ class Peer:
         with self.floor, self.carrier.at(what.places):
             try:
                 result = self.ask(what.op, {"name": what.name}, (what.thing, *what.given))
-            except (EOFError, GraderError):
+            except (PipeEnd, GraderError):
                 raise
             except Exception as error:
                 self.carrier.gate.looked(what, error)
@@ -196,8 +196,8 @@ class Peer:
             return True
         raise TypeError(f"{name} of {type(thing).__name__}: it can only be {DONE[standing.role]} here")
 
-    def _send_question(self, op: str, said: Mapping[str, Any], value: Any) -> UnsupportedError | None:
-        """What can't be said is the caller's problem; what has changed here is told in any case."""
+    def _send_question(self, op: str, said: Mapping[str, Any], value: Any) -> BaseException | None:
+        """What can't be said, or raises meanwhile, is the caller's problem; what has changed here is told anyhow."""
         header: dict[str, Any] = {"op": op, **said}
         header |= self.surroundings.told()
         for part in self.parts.values():
@@ -206,9 +206,10 @@ class Peer:
             header["fresh"], self._fresh = True, False
         containers = self.carrier.containers
         header["unshared"] = containers.unused() if self.side == 0 and len(containers) > TIDY else []
-        draft, problem = self._draft(), None
+        draft, known = self._draft(), containers.said
         try:
             header["containers"] = self.carrier.changes(draft.crossing)
+            known = containers.said
             header["value"] = self.carrier.encode(value, draft.crossing)
             header["bound"] = self._bound(draft.crossing)
             if self.files is not None and (written := self.files.told()) is not None:
@@ -216,12 +217,14 @@ class Peer:
             header["replaced"] = self.replaced.changes(lambda put: self.carrier.encode(put, draft.crossing))
             draft.check()
             self._send(header, draft)
-        except UnsupportedError as error:
-            problem = error
-            self._send_least(
-                {"containers": [], **header, "op": "sync", "value": None, "bound": [], "replaced": []}, draft
-            )
-        return problem
+        except (PipeEnd, WireError):
+            raise
+        except BaseException as error:
+            self.carrier.untell(known)
+            least = {"containers": [], **header, "op": "sync", "value": None, "bound": [], "replaced": []}
+            self._send_least(least, draft)
+            return error
+        return None
 
     def _draft(self) -> Draft:
         """A packet that starts with everything that has changed here since the last one."""
@@ -241,7 +244,6 @@ class Peer:
                 {**header, **self.surroundings.answered(), **said, "gone": gone}, bytes(draft.crossing.body.data)
             )
         except WireError:
-            self.carrier.untell()
             raise UnsupportedError(TOO_LARGE) from None
 
     def _send_least(self, header: Mapping[str, Any], draft: Draft) -> None:
@@ -292,7 +294,7 @@ class Peer:
         try:
             with self.carrier.beside("<"):
                 return "result", self._done(packet)
-        except (EOFError, WireError):
+        except (PipeEnd, WireError):
             raise
         except BaseException as error:  # whatever the function raised is the answer
             return "raised", error
@@ -313,10 +315,11 @@ class Peer:
                 self.floor.take(held)
 
     def _reply(self, kind: str, result: Any) -> None:
-        draft, changes = self._draft(), list[Any]()
+        draft, changes, said = self._draft(), list[Any](), self.carrier.containers.said
         try:
             self.carrier.copies.check()
             changes = self.carrier.changes(draft.crossing)
+            said = self.carrier.containers.said
             tree = (
                 self._described(result, draft.crossing)
                 if kind == "raised"
@@ -325,8 +328,18 @@ class Peer:
             bound = self._bound(draft.crossing)
             draft.check()
             self._send({kind: tree, "containers": changes, "bound": bound}, draft)
-        except UnsupportedError as error:
-            self._send_least({"raised": self._described(error, draft.crossing), "containers": changes}, draft)
+        except (PipeEnd, WireError):
+            raise
+        except BaseException as error:  # it can't be said, or its own code has raised this meanwhile
+            self.carrier.untell(said)
+            self._send_least({"raised": self._told(error, draft.crossing), "containers": changes}, draft)
+
+    def _told(self, error: BaseException, crossing: Crossing) -> dict[str, Any]:
+        """An error whose own code raises while it is described is told by its name."""
+        try:
+            return self._described(error, crossing)
+        except BaseException:  # whatever it raises: it is the student's
+            return self._described(RuntimeError(type(error).__name__[:80]), crossing)
 
     def _described(self, error: BaseException, crossing: Crossing) -> dict[str, Any]:
         return raised.described(error, lambda item: self.carrier.encode(item, crossing), classes=self.side == 1)

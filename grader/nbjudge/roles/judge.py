@@ -27,7 +27,7 @@ from nbjudge.roles.reached import Marked
 from nbjudge.roles.student import call_it, place, see_own_modules, seed
 from nbjudge.roles.verdict import Ruling
 from nbjudge.roles.witness import Witness, readable
-from nbjudge.wire import Pipe, listed, text, whole
+from nbjudge.wire import Pipe, PipeEnd, listed, text, whole
 
 LOST = "the process that ran it took too long or died"
 NOT_PYTHON = "The test cell isn't valid Python; its author has to repair it."
@@ -51,7 +51,7 @@ def live(kernel: Kernel, control_fd: int, peer_fd: int) -> None:
     while True:
         try:
             packet = control.receive()
-        except EOFError:
+        except PipeEnd:
             os._exit(0)
         except KeyboardInterrupt:
             continue

@@ -264,7 +264,10 @@ def _asked_for(value: Any, keys: frozenset[str]) -> Any:
 
 
 def masks_of(value: Any, keys: frozenset[str] = frozenset()) -> bytes:
-    """What tells which items are masked in it, and in the arrays within, from other masks; nothing where none is."""
+    """What tells which items are masked in it, and in the arrays within, from other masks; nothing where none is.
+
+    Of pandas' own, which leaves what is missing out of sums and of `all`, how many are: rows may stand in any order.
+    """
     left = deque[tuple[Any, Any]]([((), _asked_for(value, keys))])
     found, seen = [], dict[int, Any]()  # by its id(), kept alive
     while left and len(seen) < MASKS:
@@ -272,14 +275,22 @@ def masks_of(value: Any, keys: frozenset[str] = frozenset()) -> bytes:
         if is_theirs(part) or (id(part) in seen and not has_masked(part)):  # it may hold itself
             continue
         seen[id(part)] = part
-        if has_masked(part):
-            found.append(_path(path) + mask_of(part))
+        if masks := mask_of(part) if has_masked(part) else _gaps_of(part):
+            found.append(_path(path) + masks)
         inside: Iterable[tuple[Any, Any]] = enumerate(_inside(part))
         if isinstance(part, Mapping):  # whose order is of no matter, and whose keys hold nothing masked
             named = enumerate(part.items())
             inside = ((key if type(key) in (str, int) else (place,), item) for place, (key, item) in named)
         left.extend(((path, name), item) for name, item in inside if not isinstance(item, SINGLE))
     return b"\n".join(sorted(found))
+
+
+def _gaps_of(value: Any) -> bytes:
+    if package_of(type(value)) != "pandas" or not _shape(value):
+        return b""
+    columns = value.items() if _is_table(value) else [("", value)]
+    gaps = ((repr(name)[:80], int(sys.modules["pandas"].isna(column).sum())) for name, column in columns)
+    return repr(found).encode("utf-8", "surrogatepass") if (found := sorted(gap for gap in gaps if gap[1])) else b""
 
 
 def _path(path: Any) -> bytes:

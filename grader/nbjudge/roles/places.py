@@ -379,13 +379,16 @@ class Places:
             self._is_hollow(places, lack, self._given(asked))
 
     def _mask(self, places: tuple[str, ...], masks: str, given: str) -> None:
-        """Items are masked: whatever is said of all of them holds of these, so the reference has to mask the same."""
+        """Items are masked: whatever is said of all of them holds of these, so the reference has to mask the same.
+
+        Of a table as many have to be missing as the reference's lacks.
+        """
         if self._recording and len(self.seen.get(places[0], ()) if places else ()) < MOST:
             self._note(places, {masks, f"{masks}{given}"})
         roles = self._roles(places)
         known = [role for role in roles or () if given and role.endswith(given)]
         if roles is not None and (f"{masks}{given}" if known else masks) not in roles:
-            self.vouch(f"items masked in it that the reference's has: {places[0]}")
+            self.vouch(f"items masked or missing in it that the reference's has: {places[0]}")
 
     def _with(self, asked: Sought | None, roles: set[str]) -> set[str]:
         """These, and the same of this call's very arguments."""

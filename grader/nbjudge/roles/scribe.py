@@ -15,7 +15,7 @@ from typing import Any
 from nbjudge.shown.markup import CONVERSIONS
 from nbjudge.shown.patience import NotShown, patience
 from nbjudge.shown.tokens import tokens_as_json
-from nbjudge.wire import Packet, Pipe, listed, text, whole
+from nbjudge.wire import Packet, Pipe, PipeEnd, listed, text, whole
 
 MAKES = {**CONVERSIONS, "tokens": tokens_as_json}
 MEMORY_BYTES = 1 << 30  # beyond what it has at its start
@@ -29,7 +29,7 @@ def live(_kernel: object, control_fd: int, _peer_fd: int) -> None:
     while True:
         try:
             packet = control.receive()
-        except EOFError:
+        except PipeEnd:
             os._exit(0)
         said, body = answer(packet)
         control.send({"msg_type": "made", **said}, body)

@@ -14,7 +14,7 @@ from nbjudge.bridge.values import Crossing, UnsupportedError
 from nbjudge.errors import StudentGone, WireError
 from nbjudge.roles.places import Known, Places
 from nbjudge.roles.verdict import clipped
-from nbjudge.wire import Pipe
+from nbjudge.wire import Pipe, PipeEnd
 
 GONE = "the student's process ended during this question"
 BROKEN = "the student's process broke the rules of the conversation: {why}"
@@ -111,7 +111,7 @@ class Witness:
             except UnsupportedError as error:
                 self.unsupported = self.unsupported or str(error)
                 raise
-            except (EOFError, ConnectionError):
+            except PipeEnd:
                 self.gone = GONE
                 raise StudentGone(self.gone) from None
             except WireError as error:

@@ -14,6 +14,32 @@ from nbjudge_tests.two_sides import Lend, lend, pair, scenarios
 __all__ = ["lend", "pair"]  # fixtures
 
 
+def test_an_end_of_input_that_an_answer_raises_is_no_end_of_the_conversation(lend: Lend) -> None:
+    def ends(kind: type[BaseException]) -> Callable[[], None]:
+        def end() -> None:
+            raise kind("no more")
+
+        return end
+
+    for kind in (EOFError, ConnectionResetError, BrokenPipeError, SystemExit):
+        with pytest.raises(kind, match="no more"):
+            lend(ends(kind))()
+    assert lend(lambda: 3)() == 3
+
+
+def test_an_error_that_can_t_be_told_is_told_by_its_name(lend: Lend) -> None:
+    class Odd(Exception):
+        @property
+        def args(self) -> Any:
+            raise Odd
+
+    def f() -> None:
+        raise Odd
+
+    assert type(caught(lend(f))).__name__ == "RuntimeError"
+    assert lend(lambda: 3)() == 3
+
+
 def caught(function: Callable[..., Any], *args: Any) -> Any:
     """What a call raises."""
     try:

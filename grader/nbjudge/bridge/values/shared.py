@@ -79,11 +79,7 @@ class Containers:
         if (number := self.number_of(value)) is not None:
             return {"t": "same", "id": number}
         number = self._share(value)
-        try:
-            tree = self._said(number, value, encode)
-        except UnsupportedError:
-            self.drop([number])
-            raise
+        tree = self._said(number, value, encode)
         self._agree(number, value)
         return tree
 
@@ -150,6 +146,15 @@ class Containers:
         if text(tree, "t") != _name(value):
             raise WireError("A container has become one of another kind.")
         return number, value, tree
+
+    @property
+    def said(self) -> int:
+        """How far this side has numbered its own."""
+        return self._next
+
+    def unsay(self, said: int) -> None:
+        """Those beyond haven't come over there after all."""
+        self.drop([number for number in self._shared if number > said and number % 2 == self._side])
 
     def unused(self) -> list[int]:
         """Forget what nobody here holds any more; the numbers, for the other side to do the same."""

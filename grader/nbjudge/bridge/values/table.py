@@ -63,6 +63,13 @@ class Sharing(Protocol):
 
     memories: Any  # that arrays lie in
 
+    @property
+    def said(self) -> int:
+        """How far this side has numbered its own."""
+
+    def unsay(self, said: int) -> None:
+        """Those beyond haven't come over there after all."""
+
     def number_of(self, value: Any) -> int | None:
         """The number of what is shared."""
 
