@@ -6,6 +6,7 @@ import math
 import re
 import socket
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nbjudge.bridge import values
+from nbjudge.bridge.peer import Peer
 from nbjudge.bridge.torch.records import ITEM_BYTES, read_storage, read_tensor, read_window
-from nbjudge.bridge.values import table
+from nbjudge.bridge.values import Body, table
 from nbjudge.bridge.values.shared import Containers, Copies
 from nbjudge.errors import WireError
 from nbjudge.wire import BODY_BYTES, DEPTH, HEADER_BYTES, PacketReader, Pipe, listed, pack, parse_header, unpack
@@ -310,3 +312,67 @@ def test_a_record_that_contradicts_itself_is_rejected(change: dict[str, Any]) ->
     assert read_tensor(RECORD, {0: 8}).window.shape == (2,)
     with pytest.raises(WireError):
         read_tensor({**RECORD, **change}, {0: 8})
+
+
+# ---------------------------------------------------------------------- tensors' numbers
+
+SHOWN = {"storage": 101, "dtype": "float32", "shape": [2, 2], "stride": [2, 1], "offset": 0}
+UNSET = dict.fromkeys(("requires_grad", "retains_grad", "parameter", "hooked", "hooked_after"), False)
+TOLD = {"id": 201, "window": SHOWN, "counter": 201, "version": 0, "leaf": True, **UNSET, "history": None}
+KEPT = {"id": 101, "start": 0, "size_bytes": 16, "over": []}
+NO_NUMBERS = (-1, 1 << 40, 1 << 62, 1 << 64, True, 0.5, None, "1", [1], 1e300)
+
+
+def tell(tmp_path: Path, storage: dict[str, Any], record: dict[str, Any], body: bytes = bytes(64)) -> None:
+    """A judge hears of one tensor."""
+    with (tmp_path / "nobody").open("wb") as pipe:
+        part = Peer(Pipe(pipe.fileno()), side=0).parts["tensors"]
+        gone: dict[str, Any] = {"tensors": [], "storages": [], "links": []}
+        with part.pinned():
+            part.hear({"gone": gone, "storages": [storage], "tensors": [record], "grads": []}, Body(body))
+
+
+def test_a_tensor_is_tell(tmp_path: Path) -> None:
+    tell(tmp_path, KEPT, TOLD)
+
+
+@pytest.mark.parametrize("number", NO_NUMBERS, ids=repr)
+@pytest.mark.parametrize("name", ["id", "start", "size_bytes"])
+def test_a_storage_s_numbers_are_numbers(name: str, number: Any, tmp_path: Path) -> None:
+    with pytest.raises(WireError):
+        tell(tmp_path, {**KEPT, name: number}, TOLD)
+
+
+@pytest.mark.parametrize("number", [*NO_NUMBERS, [-1, 1], [2, -1], [1 << 30, 1 << 30], [True, 1], [2.0, 1], [1] * 99])
+@pytest.mark.parametrize("name", ["storage", "dtype", "shape", "stride", "offset"])
+def test_so_are_a_window_s(name: str, number: Any, tmp_path: Path) -> None:
+    with pytest.raises(WireError):
+        tell(tmp_path, KEPT, {**TOLD, "window": {**SHOWN, name: number}})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"id": 200},
+        {"version": 1 << 40},
+        {"version": -1},
+        {"window": {**SHOWN, "offset": 1}},
+        {"window": {**SHOWN, "stride": [1 << 39, 1]}},
+        {"window": {**SHOWN, "dtype": "complex128"}},
+        {"window": {**SHOWN, "dtype": "object"}},
+        {"window": {**SHOWN, "dtype": "bool"}},
+        {"leaf": False, "history": {"link": 301, "name": "\0", "inputs": [], "saves": False}},
+        {"leaf": False, "history": {"link": -1, "name": "Mul", "inputs": [], "saves": False}},
+    ],
+    ids=str,
+)
+def test_no_tensor_takes_another_s_number_reaches_beyond_its_storage_or_holds_what_is_neither_true_nor_false(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(WireError):
+        tell(tmp_path, KEPT, TOLD | more, b"\2" * 64)
+
+
+def test_nor_does_a_storage(tmp_path: Path) -> None:
+    with pytest.raises(WireError):
+        tell(tmp_path, {**KEPT, "id": 100}, {**TOLD, "window": {**SHOWN, "storage": 100}})

@@ -149,7 +149,12 @@ def unsupported(tensor: Tensor) -> str | None:
         return "an inference tensor"
     if tensor.is_conj() or tensor.is_neg():
         return "a lazily conjugated or negated tensor"
-    return None
+    return None if is_true_or_false(tensor) else "a tensor of truth values in whose memory other numbers are"
+
+
+def is_true_or_false(tensor: Tensor) -> bool:
+    """Are truth values 0 and 1? torch counts, adds and compares others as nobody would."""
+    return tensor.dtype is not torch.bool or not bool((tensor.view(torch.uint8) > 1).any())
 
 
 def edge_of(tensor: Tensor) -> Edge | None:

@@ -315,6 +315,8 @@ class Mirror:
                     self._apply_record(read_tensor(tree, sizes))
         for pair in listed(said, "grads"):
             self._apply_grad(pair)
+        if not all(graph.is_true_or_false(tensor) for _, tensor in self.ledger.tensors()):
+            raise WireError("A truth value in a tensor is neither.")
 
     @torch_private.hidden
     def read_data(self, tree: Mapping[str, Any], body: bytes | bytearray) -> Tensor:
@@ -324,11 +326,16 @@ class Mirror:
         whole_tensor = {**tree, "storage": 0, "stride": graph.contiguous_stride(shape), "offset": 0}
         window = read_window(whole_tensor, {0: stored.size_bytes})
         storage = graph.storage_of(bytes(body[stored.start : stored.start + stored.size_bytes]))
-        return graph.window_on(storage, DTYPES[window.dtype], window)
+        made = graph.window_on(storage, DTYPES[window.dtype], window)
+        if not graph.is_true_or_false(made):
+            raise WireError("A truth value in a tensor is neither.")
+        return made
 
     def _apply_bytes(self, stored: StoredBytes, body: bytes) -> None:
         data = body[stored.start : stored.start + stored.size_bytes]
         known = self.ledger.storages.get(stored.id)
+        if known is None and self._brought(stored.id):
+            raise WireError("A new storage has a number that isn't free.")
         if known is None:
             self.ledger.know(self._on_arrays(stored, data) or Storage(stored.id, graph.storage_of(data), data))
             return
@@ -381,6 +388,8 @@ class Mirror:
         if not passed or not self._is_passed(storage, record.window, ours=False):
             raise WireError("A tensor shows what was never passed.")
         storage.show(record.window)
+        if tensor is None and self._brought(record.id):
+            raise WireError("A new tensor has a number that isn't free.")
         if tensor is None:
             tensor = self._make(record)
             self.ledger.hold(record.id, tensor, foreign=True)

@@ -146,8 +146,10 @@ def read_tensor(tree: Any, storage_bytes: Mapping[int, int]) -> TensorRecord:
 
 def _history(tree: Any) -> History:
     tree = _object(tree)
-    inputs = whole_numbers(tree, "inputs", TENSORS)
-    return History(whole(tree, "link"), text(tree, "name"), inputs, _flag(tree, "saves"))
+    inputs, name = whole_numbers(tree, "inputs", TENSORS), text(tree, "name")
+    if not name.isprintable():
+        raise WireError("A history has no name.")
+    return History(whole(tree, "link"), name, inputs, _flag(tree, "saves"))
 
 
 def _object(tree: Any) -> Mapping[str, Any]:
