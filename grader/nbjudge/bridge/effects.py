@@ -18,10 +18,10 @@ from typing import Any
 from nbjudge.bridge.around.parts import Part
 from nbjudge.bridge.values import generators, streams
 from nbjudge.bridge.values.arrays import is_mixed
-from nbjudge.bridge.values.memories import write
+from nbjudge.bridge.values.memories import Extent, address, flat_of, plain, write
 from nbjudge.bridge.values.packages import masked, pictures, symbols
 from nbjudge.bridge.values.records import is_record
-from nbjudge.bridge.values.table import package_of
+from nbjudge.bridge.values.table import STORAGE_BYTES, package_of
 
 GRAD = ".grad"  # what part of an argument changes: its gradient
 LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
@@ -141,7 +141,7 @@ class Effects:
     def _remember(self, given: Mapping[str, Any]) -> None:
         """A container is kept alive, for its key is an id(); a tensor has a number, and may go."""
         for place, value in given.items():
-            for item in _held(value):
+            for item in held(value):
                 if type(item) in PLAIN:
                     continue
                 if _inside(item) is not None or _is_copied(item) or generators.is_generator(item):
@@ -163,7 +163,7 @@ class Effects:
 
     def _keys(self, value: Any) -> Iterator[tuple[Hashable, str]]:
         """What changes of a value, and of all that it holds, are known by; beside it what they are a change of."""
-        for item in _held(value):
+        for item in held(value):
             yield id(item), ""
             for part in self._parts.values():
                 yield from part.keys(item)
@@ -190,7 +190,7 @@ class Effects:
         if self._kept is None or LATER in self._kept:
             return value
         made = self._clone(value, {})
-        for item in _held(made):
+        for item in held(made):
             self._live |= {key for part in self._parts.values() for key, _ in part.keys(item)}
         return made
 
@@ -199,23 +199,23 @@ class Effects:
         return self._names.get(id(thing), "") if op == "call" or name == "__call__" else name
 
     def _cloned(self, given: Mapping[str, Any], kept: frozenset[str]) -> Passed:
-        memo: dict[int, Any] = {}
+        memo: dict[Any, Any] = {}
         left = {place for place in given if kept & {place, f"{place} {LATER}"}}
         made = {place: value if place in left else self._clone(value, memo) for place, value in given.items()}
         return Passed(made, frozenset(place for place in made if made[place] is not given[place]))
 
-    def _clone(self, value: Any, memo: dict[int, Any]) -> Any:
-        """Containers anew, with all that they hold; one thing that is passed twice stays one."""
-        for item in _held(value):
+    def _clone(self, value: Any, memo: dict[Any, Any]) -> Any:
+        """Containers anew, with all that they hold; one thing that is passed twice stays one, and so does memory."""
+        for item in held(value):
             if _inside(item) is None and id(item) not in memo:
-                made = _array_clone(item)
+                made = _on_its_memory(item, memo)
                 for part in self._parts.values():
-                    made = part.clone(made)
+                    made = part.clone(made, memo)
                 memo[id(item)] = made
         return copy.deepcopy(value, memo)
 
 
-def _held(value: Any) -> Iterator[Any]:
+def held(value: Any) -> Iterator[Any]:
     """A value and all that its containers hold, each once; but for what nobody can change, of which there is a lot."""
     seen, left = set[int](), [value]
     while left:
@@ -261,6 +261,20 @@ def _refill(value: Any, items: Any) -> None:
         masked.put(value, items)
     else:
         write(value, items)
+
+
+def _on_its_memory(value: Any, memo: dict[Any, Any]) -> Any:
+    """The clone of an array, on that of the memory that it lies in; of anything else its own."""
+    flat = flat_of(value) if _is_array(value) and not masked.is_masked_array(value) else None
+    if flat is None or type(value) is not type(plain(value)) or flat.nbytes > STORAGE_BYTES:
+        return _array_clone(value)
+    start = address(flat)
+    if start in memo or value.base is not None:
+        copied = memo.setdefault(start, flat.copy())
+        return Extent(address(value) - start, value.strides, value.shape, value.dtype).on(copied)
+    made = value.copy(order="K")
+    memo[start] = flat_of(made)
+    return made
 
 
 def _array_clone(value: Any) -> Any:

@@ -19,11 +19,12 @@ from nbjudge.bridge.around.replaced import Replaced
 from nbjudge.bridge.around.shared_names import MOST, SharedNames
 from nbjudge.bridge.around.surroundings import Surroundings
 from nbjudge.bridge.carry import Carrier, Plain, Yours
-from nbjudge.bridge.effects import Effects
+from nbjudge.bridge.effects import Effects, held
 from nbjudge.bridge.floor import Floor
 from nbjudge.bridge.raised import Attempted, RemoteError
 from nbjudge.bridge.standing import DONE, USES, Role, Sought, Stand, step
 from nbjudge.bridge.values import Body, Crossing, UnsupportedError
+from nbjudge.bridge.values.arrays import is_array
 from nbjudge.bridge.values.containers import STUDENT
 from nbjudge.errors import GraderError, WireError
 from nbjudge.wire import Packet, Pipe, PipeEnd, listed, text
@@ -46,6 +47,13 @@ class Draft:
 
     crossing: Crossing
     said: Mapping[str, Said]
+
+    def first(self, value: Any) -> None:
+        """Of what it holds, say first what is heard before arrays are, where it has such."""
+        items = [*held(value)]
+        for item in items if any(map(is_array, items)) else ():
+            for part in self.said.values():
+                part.first(item)
 
     def check(self) -> None:
         """Raises UnsupportedError where a part couldn't say something."""
@@ -210,6 +218,7 @@ class Peer:
         try:
             header["containers"] = self.carrier.changes(draft.crossing)
             known = containers.said
+            draft.first(value)
             header["value"] = self.carrier.encode(value, draft.crossing)
             header["bound"] = self._bound(draft.crossing)
             if self.files is not None and (written := self.files.told()) is not None:
@@ -320,6 +329,7 @@ class Peer:
             self.carrier.copies.check()
             changes = self.carrier.changes(draft.crossing)
             said = self.carrier.containers.said
+            draft.first(result)
             tree = (
                 self._described(result, draft.crossing)
                 if kind == "raised"

@@ -256,7 +256,23 @@ def test_what_security_md_says_isn_t_followed(lend: Lend) -> None:
     table = pandas.DataFrame({"x": [1.0, 2.0]})
     assert not np.shares_memory(lend(lambda given: given["x"].to_numpy())(table), table["x"].to_numpy())
     numbers = np.zeros(3)
-    assert not lend(lambda array, tensor: np.shares_memory(array, tensor.numpy()))(numbers, torch.from_numpy(numbers))
+    assert not lend(share)(numbers, torch.from_numpy(numbers[1:]))
+
+
+def share(array: Any, tensor: torch.Tensor) -> bool:
+    """Do they lie in one memory?"""
+    return np.shares_memory(array, tensor.numpy())
+
+
+def test_an_array_and_a_tensor_on_it_are_one_memory_also_where_they_first_cross_together(lend: Lend) -> None:
+    numbers = np.zeros(3)
+    tensor = torch.from_numpy(numbers)
+    assert lend(share)(numbers, tensor)
+    lend(lambda given: given["array"].__setitem__(0, 5))({"array": numbers, "tensor": [tensor]})
+    assert tensor.tolist() == numbers.tolist() == [5, 0, 0]
+    array, on = lend(lambda: (made := np.zeros(2), torch.from_numpy(made)))()
+    on[0] = 3
+    assert array.tolist() == [3, 0]
 
 
 def test_a_subclass_of_data_crosses_as_what_it_is_derived_from(lend: Lend) -> None:

@@ -229,6 +229,21 @@ HONEST = {
         "def f(w, lr):\n    with torch.no_grad():\n        w -= lr * w.grad",
         STEP + MOVED,
     ),
+    "counts on two arrays that overlap": Case(
+        "def f(a, b):\n    return float(a[1] + b[0])",
+        "def f(a, b):\n    kept, a[1], a[3] = float(a[1]), 9, 9\n    assert b[0] == 9\n    return kept * 2",
+        "a = np.arange(4.0)\nb = a[1:3]\nassert f(a, b) == 2",
+    ),
+    "counts on two tensors that overlap": Case(
+        "def f(a, b):\n    return float(a[1] + b[0])",
+        "def f(a, b):\n    kept, a[1], a[3] = float(a[1]), 9, 9\n    assert b[0] == 9\n    return kept * 2",
+        "a = torch.arange(4.0)\nb = a[1:3]\nassert f(a, b) == 2",
+    ),
+    "counts on an array and a tensor that overlap": Case(
+        "def f(a, b):\n    return float(a[1] + b[0])",
+        "def f(a, b):\n    kept, a[1], a[3] = float(a[1]), 9, 9\n    assert b[0] == 9\n    return kept * 2",
+        "a = np.arange(4.0)\nb = torch.from_numpy(a)[1:3]\nassert f(a, b) == 2",
+    ),
     "uses its argument up": Case(
         "def f(x):\n    return len(x)",
         "def f(x):\n    n = 0\n    while x:\n        x.pop()\n        n += 1\n    return n",

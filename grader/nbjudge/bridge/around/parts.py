@@ -44,6 +44,9 @@ class Conversation(Protocol):
 class Said(Protocol):
     """What a part says in one packet."""
 
+    def first(self, value: Any) -> None:
+        """Say this now if it is one of these: it is heard before arrays, which may lie in its memory."""
+
     def check(self) -> None:
         """Raises UnsupportedError where something couldn't be said."""
 
@@ -92,8 +95,11 @@ class Part(Protocol):
     def draw(self, count: int) -> None:
         """Draw so many numbers, for nobody."""
 
-    def clone(self, value: Any) -> Any:
-        """A copy that shares nothing; the value itself where it isn't one of these, or has to be itself."""
+    def clone(self, value: Any, memo: dict[Any, Any]) -> Any:
+        """A copy; the value itself where it isn't one of these, or has to be itself.
+
+        `memo` has, by its address, the copy of each memory that copies lie in; nothing else is shared with them.
+        """
 
     def keys(self, value: Any) -> Iterable[tuple[Hashable, str]]:
         """What the changes of this value are known by; beside it which part of it they change: "", ".grad"."""

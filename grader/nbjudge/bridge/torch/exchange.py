@@ -12,12 +12,12 @@ from torch import Tensor
 
 from nbjudge.bridge.around.parts import PARTS, Conversation, Looked
 from nbjudge.bridge.torch import hooks, torch_private
-from nbjudge.bridge.torch.autograd import storage_bytes
+from nbjudge.bridge.torch.autograd import storage_bytes, view_of
 from nbjudge.bridge.torch.kinds import TENSORS, Bare
 from nbjudge.bridge.torch.mirror import Message, Mirror
 from nbjudge.bridge.torch.reads import FACTS, Reads, watched
 from nbjudge.bridge.values.memories import Memories
-from nbjudge.bridge.values.table import Body, UnsupportedError
+from nbjudge.bridge.values.table import STORAGE_BYTES, Body, UnsupportedError
 from nbjudge.errors import WireError
 from nbjudge.wire import Packet, whole
 
@@ -40,6 +40,11 @@ class SaidTensors:
     def data(self, tensor: Tensor) -> dict[str, Any]:
         """A tensor's values alone."""
         return self.mirror.data(tensor, self.message)
+
+    def first(self, value: Any) -> None:
+        """Say a tensor now: it is heard before arrays, which may lie in its memory."""
+        if isinstance(value, Tensor) and value.layout is torch.strided:
+            self.share(value)
 
     def check(self) -> None:
         """Raises UnsupportedError where something couldn't be said."""
@@ -145,11 +150,18 @@ class Exchange:
 
     # ------------------------------------------------------------------ what is passed
 
-    def clone(self, value: Any) -> Any:
+    def clone(self, value: Any, memo: dict[Any, Any]) -> Any:
         """Of a plain tensor; one that has to do with gradients has to be itself."""
         with torch_private.unseen():
-            plain = type(value) is Tensor and not value.requires_grad and value.layout is torch.strided
-            return value.clone() if plain else value
+            if type(value) is not Tensor or value.requires_grad or value.layout is not torch.strided:
+                return value
+            here = value.untyped_storage()
+            if not here.nbytes() or here.nbytes() > STORAGE_BYTES or value.is_conj() or value.is_neg():
+                return value.clone()
+            copied = memo.setdefault(here.data_ptr(), view_of(here).copy())
+            made = torch.empty(0, dtype=value.dtype)
+            on = torch.from_numpy(copied).untyped_storage()
+            return made.set_(on, value.storage_offset(), value.shape, value.stride())
 
     def keys(self, value: Any) -> list[tuple[Hashable, str]]:
         """What the changes of a tensor, and of its gradient, are known by; and which of the two it is."""
