@@ -40,6 +40,8 @@ def parts_of(value: Any) -> list[Any] | None:
         return _flat(value.tolist())
     if is_symbolic(value):
         return items_of(value)
+    if type(value).__name__ == "Interval" and package_of(type(value)) == "pandas":
+        return [value.left, value.right]
     if fields := fields_in(value):
         return [part for _, part in fields]
     return [*value] if isinstance(value, list | tuple | set | frozenset | deque) or is_matrix(value) else None

@@ -137,17 +137,17 @@ class Shown(pd.DataFrame):
 class Liar(pd.DataFrame):
     """Each name that a frame is said by says something else."""
 
-    __eq__ = equals = lambda _self, _other: True  # type: ignore[assignment]
-    iloc = index = columns = values = property(lambda _self: 1 / 0)  # type: ignore[assignment]
-    shape = (1 << 40, 1 << 40)  # type: ignore[assignment]
+    __eq__ = equals = lambda _self, _other: True  # type: ignore[assignment]  # what a liar writes
+    iloc = index = columns = values = property(lambda _self: 1 / 0)  # type: ignore[assignment]  # what a liar writes
+    shape = (1 << 40, 1 << 40)  # type: ignore[assignment]  # what a liar writes
 
 
 class Row(pd.Series):
     """The same of a series."""
 
-    dtype = "category"  # type: ignore[assignment]
-    array = index = name = property(lambda _self: 1 / 0)  # type: ignore[assignment]
-    to_numpy = tolist = lambda _self: [1, 2]  # type: ignore[assignment]
+    dtype = "category"  # type: ignore[assignment]  # what a liar writes
+    array = index = name = property(lambda _self: 1 / 0)  # type: ignore[assignment]  # what a liar writes
+    to_numpy = tolist = lambda _self: [1, 2]  # type: ignore[assignment]  # what a liar writes
 
 
 @pytest.mark.parametrize("kind", [Shown, Liar])
