@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import zoneinfo
 from typing import Any
 
@@ -14,20 +13,13 @@ import pytest
 from nbjudge.bridge import values
 from nbjudge.bridge.values.shared import Containers, Copies
 from nbjudge.errors import WireError
-from nbjudge_tests.two_sides import Lend, lend, pair
+from nbjudge_tests.two_sides import Lend, crossed, lend, pair
 
 __all__ = ["lend", "pair"]  # fixtures
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 DAYS = pd.date_range("2024-01-01", periods=60, name="day")
 NUMBERS = pd.Series(range(60), index=DAYS)
-
-
-def crossed(value: Any) -> Any:
-    """As it is made on the other side, of JSON and bytes alone."""
-    ours = values.Crossing(Containers(0), Copies())
-    tree = json.loads(json.dumps(values.encode(value, ours)))
-    return values.decode(tree, values.Crossing(Containers(1), Copies(), values.Body(bytes(ours.body.data))))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import copy
 import datetime
 import importlib.util
 import io
-import json
 import shutil
 import subprocess
 import sys
@@ -23,19 +22,12 @@ import nbjudge
 from nbjudge.bridge import values
 from nbjudge.bridge.values.shared import Containers, Copies
 from nbjudge.errors import WireError
-from nbjudge_tests.two_sides import Lend, lend, pair
+from nbjudge_tests.two_sides import Lend, crossed, lend, pair
 
 __all__ = ["lend", "pair"]  # fixtures
 
 Point = collections.namedtuple("Point", "x y")
 NOW = datetime.datetime(2026, 2, 3, 4, 5, 6, 7)
-
-
-def crossed(value: Any) -> Any:
-    """As it is made on the other side, of JSON and bytes alone."""
-    ours = values.Crossing(Containers(0), Copies())
-    tree = json.loads(json.dumps(values.encode(value, ours)))
-    return values.decode(tree, values.Crossing(Containers(1), Copies(), values.Body(bytes(ours.body.data))))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 import nbjudge.bridge.torch  # noqa: F401 - tensors are a part of the conversation
+from nbjudge.bridge import values
 from nbjudge.bridge.peer import Peer
+from nbjudge.bridge.values.shared import Containers, Copies
 from nbjudge.wire import Pipe
 
 Lend = Callable[[Any], Any]
@@ -74,3 +77,10 @@ def scenarios(names: dict[str, Any]) -> list[Callable[[Lend], Any]]:
         and value.__module__ == names["__name__"]
         and not value.__name__.startswith("test_")
     ]
+
+
+def crossed(value: Any) -> Any:
+    """As it is made on the other side, of JSON and bytes alone."""
+    ours = values.Crossing(Containers(0), Copies())
+    tree = json.loads(json.dumps(values.encode(value, ours)))
+    return values.decode(tree, values.Crossing(Containers(1), Copies(), values.Body(bytes(ours.body.data))))
