@@ -261,7 +261,7 @@ def made_for(source: Source, backward: Any) -> tuple[tuple[int, Place], ...]:
     of them does whatever has happened before.
     """
     code = getattr(inspect.unwrap(backward), "__code__", None)
-    own = _text_of(source, code) if code is not None else None
+    own = definition_of(source, code) if code is not None else None
     returns = [each for each in ast.walk(own) if isinstance(each, ast.Return)] if own is not None else []
     if code is None or own is None or len(returns) != 1:
         return ()
@@ -271,7 +271,8 @@ def made_for(source: Source, backward: Any) -> tuple[tuple[int, Place], ...]:
     return tuple((at, source.at(code.co_filename, line)) for at, line in lines if line is not None)
 
 
-def _text_of(source: Source, code: CodeType) -> ast.FunctionDef | None:
+def definition_of(source: Source, code: CodeType) -> ast.FunctionDef | None:
+    """The text of a function; None where its file has none."""
     for each in definitions(source.text(code.co_filename)):
         first = min(part.lineno for part in (each, *each.decorator_list))
         if isinstance(each, ast.FunctionDef) and first == code.co_firstlineno:

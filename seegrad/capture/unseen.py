@@ -4,22 +4,25 @@ A tensor whose version is another one after the backward than before it was writ
 behind the versions (`.data`, numpy), the bytes that were saved are compared too.
 
 Its line is found by reading: of the user's hooks and custom backwards, the lines that look like a write, and the
-variable that each writes, looked up where the function finds it (its closure, its globals). A line that writes
-something else is out; of those left the surest is told, and none where two are equally unsure.
+variable that each writes, looked up where the function finds it (its closure, its globals, `ctx.saved_tensors`). A line
+that writes something else is out; of those left the surest is told, and none where two are equally unsure.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from inspect import CO_VARARGS
+from dataclasses import dataclass, replace
+from inspect import CO_VARARGS, unwrap
 from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 
+from seegrad.capture.functions import definition_of
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users
 from seegrad.capture.probes.variables import is_a
@@ -40,6 +43,9 @@ OPS = {
 }
 """A sign of writing → the op that does it; a method in place is its own."""
 
+SAVED = re.compile(r"tensors\[(\d+)\]")
+"""What a custom Function's Node calls what it keeps."""
+
 COLLECTIONS = (dict, list, tuple)
 PLAIN = (bool, int, float, str, type(None))
 MOST = 10_000
@@ -55,10 +61,14 @@ Line = tuple[Place, str]
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A function of the user's that a Node's backward runs, and what torch gives it: a "gradient", or the "leaf"."""
+    """A function of the user's that a Node's backward runs, and what torch gives it: a "gradient", or the "leaf".
+
+    `saved_at`: where the memory that was written stands in the `ctx.saved_tensors` of that Node; None where unknown.
+    """
 
     function: weakref.ref[FunctionType]
     given: str
+    saved_at: frozenset[int] | None = None
 
 
 def writers_of(node: Any, tensor: torch.Tensor | None) -> Iterator[Writer]:
@@ -71,7 +81,7 @@ def writers_of(node: Any, tensor: torch.Tensor | None) -> Iterator[Writer]:
 
 def _writers(functions: Iterable[Any], given: str) -> Iterator[Writer]:
     for each in functions:
-        function = getattr(each, "__func__", each)  # a bound method is gone at once, its function isn't
+        function = unwrap(getattr(each, "__func__", each))  # a bound method is gone at once, its function isn't
         if isinstance(function, FunctionType):
             yield Writer(weakref.ref(function), given)
 
@@ -84,10 +94,11 @@ def writing_line(
     Beside each writer: whether this memory is what torch gave it.
     """
     found = [
-        (_certainty(function, name, storage, given), line)
+        (_certainty(function, name, storage, given) if at is None else at, line)
         for writer, given in writers
         if (function := writer.function()) is not None
         for name, line in _lines(function.__code__, source)
+        for at in [_among_saved(writer, name, source, function.__code__)]
     ]
     best = max((certainty for certainty, _ in found), default=NO)
     lines = list(dict.fromkeys(line for certainty, line in found if certainty == best))
@@ -104,6 +115,42 @@ def _lines(code: CodeType, source: Source) -> Iterator[tuple[str, Line]]:
             op = str(sign[sign.lastindex or 1])
             place = Place(source.shown(code.co_filename), number, text)
             yield variable[1] if variable else "", (place, OPS.get(op, op))
+
+
+def _among_saved(writer: Writer, name: str, source: Source, code: CodeType) -> int | None:
+    """How sure it is of a variable that `ctx.saved_tensors` has given; None of others."""
+    if writer.saved_at is None or name not in code.co_varnames:
+        return None
+    position = saved_names(definition_of(source, code)).get(name)
+    return None if position is None else SURE if position in writer.saved_at else NO
+
+
+def saved_names(function: ast.FunctionDef | None) -> dict[str, int]:
+    """Variable → which of `ctx.saved_tensors` it is, for good: nothing else is put under its name.
+
+    >>> text = "def backward(ctx, g):\\n a, b = ctx.saved_tensors\\n c = ctx.saved_tensors[0]\\n a *= g\\n b = b * g"
+    >>> saved_names(ast.parse(text).body[0])
+    {'a': 0, 'c': 0}
+    """
+    parts = list(ast.walk(function)) if function is not None else []
+    written = {id(each.target) for each in parts if isinstance(each, ast.AugAssign)}
+    named = [each for each in parts if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    stores = Counter(each.id for each in named if id(each) not in written)
+    found = [pair for each in parts if isinstance(each, ast.Assign) for pair in _unpacked(each)]
+    return {name: position for name, position in found if stores[name] == 1}
+
+
+def _unpacked(statement: ast.Assign) -> list[tuple[str, int]]:
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(names) | ast.List(names)], value=ast.Attribute(attr="saved_tensors")):
+            has_rest = any(isinstance(each, ast.Starred) for each in names)
+            return [(each.id, at) for at, each in enumerate(names) if isinstance(each, ast.Name) and not has_rest]
+        case ast.Assign(
+            targets=[ast.Name(name)],
+            value=ast.Subscript(ast.Attribute(attr="saved_tensors"), ast.Constant(int(position))),
+        ):
+            return [(name, position)]
+    return []
 
 
 def _certainty(function: FunctionType, name: str, storage: int | None, given: bool) -> int:
@@ -216,9 +263,20 @@ class Stealth:
         tensor, own = self._tables.tensors.alive(number), self._leaves.get(number)
         nodes = dict.fromkeys((*ran, *([] if own is None else [own])))
         writers = [
-            (writer, node == own and writer.given == "leaf") for node in nodes for writer in self._writers.get(node, ())
+            (replace(writer, saved_at=self._saved_at(node, number)), node == own and writer.given == "leaf")
+            for node in nodes
+            for writer in self._writers.get(node, ())
         ]
         return writing_line(writers, self._source, None if tensor is None else _torch.storage_key(tensor))
+
+    def _saved_at(self, node: int, number: int) -> frozenset[int] | None:
+        """Where a tensor's memory stands among what a custom Function has saved by `ctx.save_for_backward`."""
+        draft = self._tables.nodes.drafts.get(node)
+        if draft is None or not draft.custom:
+            return None
+        storage = self._tables.tensors.drafts[number].storage
+        found = ((SAVED.fullmatch(kept[0]), kept[3]) for kept in draft.kept)
+        return frozenset(int(at[1]) for at, on in found if at is not None and on == storage)
 
     def _frame(self, number: int, line: Line) -> FrameDraft:
         frame = self._tables.frames.new("inplace", line[1], line[0])

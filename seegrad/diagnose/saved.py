@@ -11,6 +11,7 @@ from seegrad.diagnose.evidence import (
     birthplace,
     counter,
     errors_with,
+    function_of,
     label,
     line_of,
     needed_for,
@@ -189,6 +190,10 @@ EACH_ROUND = marked(
     "That line runs in every round and hit what the round before had saved: make a new tensor in each round, "
     "or let {victim} use `{name}.clone()`, or call backward before the next round."
 )
+IN_BACKWARD = marked(
+    "That line runs in each backward call that comes through {node}, and the graph is kept for another one, which "
+    "needs what was saved as it was: compute a new tensor there (`{new}`, not `{old}`)."
+)
 NOT_IN_PLACE = marked(
     "Build that module or call without `inplace=True`: {node} computes its gradient from the value that it replaced."
 )
@@ -324,6 +329,7 @@ def describe_version(
         "whole": int(write is not None and same and is_whole(recording, write)),
         "again_round": int(write is not None and ran_before(recording, write, node)),
         "part": int(write is not None and is_part(recording, write, saved)),
+        "during": int(write is not None and is_by_backward(recording, write, node)),
     }
     if error is not None:
         return raised(finding, facts, error)
@@ -367,6 +373,7 @@ def advice(finding: Finding, facts: dict[str, Word]) -> str:
     op, route = str(facts["op"]), finding.route
     chosen = (
         (facts.get("how"), LOOPED.get(str(facts.get("how")))),
+        (facts.get("during"), IN_BACKWARD),
         (facts.get("part"), COLLECT_PARTS),
         (facts.get("whole"), NEW_TENSOR),
         (facts.get("same"), OWN_MEMORY),
@@ -415,6 +422,13 @@ def is_between(recording: Recording, write: Write, node: Node) -> bool:
     calls = (frame for frame in recording.frames[node.frame : write.frame] if frame.running is not None)
     storages = (recording.nodes[frame.running].leaf for frame in calls if frame.running is not None)
     return any(leaf is not None and recording.tensors[leaf].storage == write.storage for leaf in storages)
+
+
+def is_by_backward(recording: Recording, write: Write, node: Node) -> bool:
+    """True where a custom Function's own backward wrote it, in a call that came through its Node."""
+    call = recording.frames[write.frame].backward
+    ran = (frame for frame in recording.frames[: write.frame] if frame.running == node.id)
+    return bool(function_of(node)) and call is not None and any(frame.backward == call for frame in ran)
 
 
 def is_part(recording: Recording, write: Write, saved: SavedTensor) -> bool:

@@ -142,3 +142,120 @@ def iw_legal_one_after_the_other():
 
     net = nn.Sequential(nn.Linear(3, 4), Net(), nn.Linear(16, 1))
     learned(net, torch.randn(5, 3))
+
+
+def forces(places, charges):
+    """An energy and its slopes, both computed by the Function that hands on the slopes alone."""
+    with torch.enable_grad():
+        near, held = places.detach().requires_grad_(), charges.detach().requires_grad_()
+        energy = (torch.outer(held, held) * torch.exp(-torch.cdist(near, near).square())).sum()
+        return energy.detach(), *torch.autograd.grad(energy, (near, held))
+
+
+class Energy(torch.autograd.Function):
+    """Its slopes are known when the forward is over, and its backward scales them where they are kept."""
+
+    @staticmethod
+    def forward(ctx, places, charges):
+        energy, by_place, by_charge = forces(places, charges)
+        ctx.save_for_backward(by_place, by_charge)
+        return energy
+
+    @staticmethod
+    def backward(ctx, given):
+        by_place, by_charge = ctx.saved_tensors
+        by_place *= given
+        by_charge *= given
+        return by_place, by_charge
+
+
+@program("saved_tensor_modified", route="self")
+def iw_kept_slopes_scaled_by_each_backward():
+    """k2-fsa/k2#1106: two losses go through one energy, each for its own weights."""
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, places, charges):
+            energy, by_place, by_charge = forces(places, charges)
+            by_place = by_place / by_place.abs().amax().clamp(min=1)
+            ctx.save_for_backward(by_place, by_charge)
+            return energy
+
+        @staticmethod
+        def backward(ctx, given):
+            by_place, by_charge = ctx.saved_tensors
+            by_place *= given  # culprit
+            by_charge *= given
+            return by_place, by_charge
+
+    mover, charger = nn.Linear(4, 2), nn.Linear(4, 1)
+    first = torch.optim.SGD(mover.parameters(), lr=0.01)
+    second = torch.optim.SGD(charger.parameters(), lr=0.01)
+    atoms = torch.randn(6, 4)
+    for _ in range(3):
+        energy = Scaled.apply(mover(atoms), charger(atoms).squeeze(1))  # victim
+        loss = energy + charger(atoms).square().mean()
+        first.zero_grad()
+        second.zero_grad()
+        energy.backward(retain_graph=True, inputs=list(mover.parameters()))
+        loss.backward(inputs=list(charger.parameters()))
+        first.step()
+        second.step()
+
+
+@program("saved_tensor_modified", route="self")
+def iw_one_of_the_kept_is_written_once_the_others_are_read():
+    """The one that is written is taken by its number, and its name is another one's in the forward."""
+
+    class Clipped(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, low, high):
+            inside = ((x > low) & (x < high)).to(x.dtype)
+            ctx.save_for_backward(torch.sign(x), inside)
+            return x.clamp(low, high)
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, given):
+            mask = ctx.saved_tensors[1]
+            found = given.clone()
+            found += ctx.saved_tensors[0] * 0.1
+            mask.mul_(found)  # culprit
+            return mask, None, None
+
+    net = nn.Linear(3, 5)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        kept = Clipped.apply(net(torch.randn(8, 3)), -0.5, 0.5)  # victim
+        optimizer.zero_grad()
+        kept.square().mean().backward(retain_graph=True)
+        kept.mean().backward()
+        optimizer.step()
+
+
+@program()
+def iw_legal_kept_slopes_scaled_once():
+    """Nobody comes through the graph again: what was kept may be used up."""
+    mover, charger = nn.Linear(4, 2), nn.Linear(4, 1)
+    optimizer = torch.optim.SGD([*mover.parameters(), *charger.parameters()], lr=0.01)
+    atoms = torch.randn(6, 4)
+    for _ in range(3):
+        energy = Energy.apply(mover(atoms), charger(atoms).squeeze(1))
+        optimizer.zero_grad()
+        energy.backward()
+        optimizer.step()
+
+
+@program()
+def iw_legal_graph_kept_beside_the_slopes():
+    """The graph is kept for a loss that doesn't come through them."""
+    mover, charger = nn.Linear(4, 2), nn.Linear(4, 1)
+    optimizer = torch.optim.SGD([*mover.parameters(), *charger.parameters()], lr=0.01)
+    atoms = torch.randn(6, 4)
+    for _ in range(3):
+        charges = charger(atoms).squeeze(1)
+        energy = Energy.apply(mover(atoms), charges)
+        optimizer.zero_grad()
+        energy.backward(retain_graph=True)
+        charges.square().mean().backward()
+        optimizer.step()
