@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import FrameType
@@ -21,8 +22,8 @@ from torch.overrides import TorchFunctionMode
 
 from seegrad.capture.op import EMPTY, RUNNING_STATISTICS, call_of
 from seegrad.capture.probes import torch_private as _torch
-from seegrad.capture.probes.places import Source, call_as, caller, user_frame
-from seegrad.capture.probes.refusals import decided_by, drawn_by
+from seegrad.capture.probes.places import Source, call_as, caller, user_frame, user_frames
+from seegrad.capture.probes.refusals import decided_by, drawn_by, switched_off
 from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Place, Recomputed
@@ -38,6 +39,9 @@ NEAR = 1e-3
 
 FIRST = "_checkpoint_hook."
 """Who packs the tensors of a first run."""
+
+KEEPS = "preserve_rng_state"
+"""What a checkpoint is asked by whether it puts back torch's random generators for its second run."""
 
 RECORDED = frozenset({"op", "told"})
 """Kinds of calls that become Frames: both runs are watched by one measure."""
@@ -81,13 +85,22 @@ class Recomputations:
         if checkpoint is not None:
             if not isinstance(checkpoint.recompute_fn, SecondRun):
                 self._first[checkpoint] = []
-                checkpoint.recompute_fn = SecondRun(self, checkpoint, self._quietly)
+                checkpoint.recompute_fn = SecondRun(self, checkpoint, self._quietly, self._unkept(checkpoint))
                 if checkpoint.metadata_fn is not None:
                     checkpoint.metadata_fn = SavedTwice(self, checkpoint, self._quietly)
             steps = self._first.get(checkpoint)
             made = tensors_in(result)
             if steps is not None and made and len(steps) < MOST_STEPS:
                 steps.append(_step(op, frame, made))
+
+    def _unkept(self, checkpoint: Any) -> Place | None:
+        """The line that has a checkpoint leave the random generators as they are; None where it puts them back."""
+        if _held(checkpoint.recompute_fn, KEEPS) is not False:
+            return None
+        call: FrameType | None = sys._getframe()
+        while call is not None and call.f_code.co_filename != torch.utils.checkpoint.__file__:
+            call = call.f_back
+        return switched_off(self.source, user_frames(call, None), KEEPS)
 
     def end(self) -> None:
         """Nothing more is to be seen."""
@@ -101,7 +114,8 @@ class Recomputations:
         first = self._first.pop(checkpoint, None)
         if first is not None:
             found = self._difference(first, again, is_whole=is_whole)
-            self._tables.recomputed += found
+            unkept = checkpoint.recompute_fn.redrawn()
+            self._tables.recomputed += [replace(each, unkept=unkept) for each in found]
             if isinstance(checkpoint.metadata_fn, SavedTwice):
                 checkpoint.metadata_fn.is_told = bool(found)
 
@@ -109,11 +123,11 @@ class Recomputations:
         """What the call that is made now saves."""
         return _step("", self._tables.frames.next, [saved])
 
-    def differs(self, first: RunStep) -> bool:
+    def differs(self, first: RunStep, unkept: Place | None) -> bool:
         """What that call saved has other numbers the second time; its statistics may, no gradient reads them."""
         draft = self._tables.frames.drafts.get(first.frame)
         if draft is not None and draft.op not in RUNNING_STATISTICS:
-            self._tables.recomputed.append(Recomputed(first.frame, draft.op, draft.op, "numbers"))
+            self._tables.recomputed.append(Recomputed(first.frame, draft.op, draft.op, "numbers", unkept=unkept))
             return True
         return False
 
@@ -190,17 +204,35 @@ def _sums(tensor: torch.Tensor) -> tuple[float, float]:
     return float((numbers.flatten() * weights).sum()), float(numbers.abs().sum())
 
 
+def _random_states() -> list[torch.Tensor]:
+    """Of torch's own generators."""
+    on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch gives it no types
+    with suppress(RuntimeError):  # not while a CUDA graph is captured
+        return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if on_cuda else ())]
+    return []
+
+
 class SecondRun:
     """What a checkpoint calls in place of its function, to compute again: that function, watched."""
 
-    def __init__(self, recomputations: Recomputations, checkpoint: Any, quietly: Callable[..., Any]) -> None:
-        self._recomputations, self._quietly = recomputations, quietly
+    def __init__(
+        self, recomputations: Recomputations, checkpoint: Any, quietly: Callable[..., Any], unkept: Place | None
+    ) -> None:
+        self._recomputations, self._quietly, self._unkept = recomputations, quietly, unkept
         self._checkpoint = weakref.ref(checkpoint)
+        self._before: list[torch.Tensor] = []
         self.function: Callable[..., Any] = checkpoint.recompute_fn
+
+    def redrawn(self) -> Place | None:
+        """The line that has it leave the random generators as they are, where it has drawn from one."""
+        is_drawn = self._unkept is not None and not all(map(torch.equal, self._before, _random_states()))
+        return self._unkept if is_drawn else None
 
     def __call__(self, *args: Any) -> Any:
         """Run it again."""
         steps, is_whole = list[RunStep](), False
+        if self._unkept is not None:
+            self._before = self._quietly(_random_states) or []
         try:
             with SecondRunMode(steps, self._recomputations, self._quietly):
                 result = self.function(*args)
@@ -240,7 +272,7 @@ class SavedTwice:
         first, self._again = self._first.get(self._again), self._again + 1
         now = self._recomputations.step(saved)
         if first is not None and first.shapes == now.shapes and first.differs(now):
-            self.is_told = self._recomputations.differs(first)
+            self.is_told = self._recomputations.differs(first, checkpoint.recompute_fn.redrawn())
 
 
 class SecondRunMode(TorchFunctionMode):

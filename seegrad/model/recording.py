@@ -71,10 +71,9 @@ class Place:
 class TensorRef:
     """One tensor object. `name` is the user's variable, None where none was found.
 
-    `storage` and `counter` number the bytes and the version counter: two tensors with the same
-    `storage` share memory, with the same `counter` also the version. A view and a `.detach()`
-    share both with `alias_of`; a `.data` shares the storage alone. `counter` is None for an
-    inference tensor, which has none.
+    `storage` and `counter` number the bytes and the version counter: two tensors with the same `storage` share memory,
+    with the same `counter` also the version. A view and a `.detach()` share both with `alias_of`; a `.data` shares the
+    storage alone. `counter` is None for an inference tensor, which has none.
     """
 
     id: TensorId
@@ -357,6 +356,7 @@ class Recomputed:
     how: Literal["op", "shape", "numbers", "fewer"]
     left: Place | None = None
     drawn: Place | None = None
+    unkept: Place | None = None  # the line that has torch's generators go on, from which it drew
 
 
 @dataclass(frozen=True, slots=True)

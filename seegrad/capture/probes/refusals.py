@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType, FrameType
 
-from seegrad.capture.probes.places import Source, definitions
+from seegrad.capture.probes.places import Source, definitions, nodes
 from seegrad.model.recording import Clue, Place
 
 REGISTERS = re.compile(r"\.register_(?:full_)?backward_(?:pre_)?hook\(")
@@ -80,6 +82,84 @@ def _deciding(source: Source, reached: Place) -> Iterator[Decision]:
     for node in sorted(before, key=lambda node: node.lineno, reverse=True):
         if reached.line <= (node.end_lineno or 0) or any(isinstance(each, LEAVES) for each in ast.walk(node)):
             yield node
+
+
+def switched_off(source: Source, frames: Sequence[FrameType], name: str) -> Place | None:
+    """The line that sets an argument to False, of what the innermost of these functions calls; else that call's.
+
+    It stands in a call under way; else nobody else does so in these functions, or in their files.
+    """
+    frames = [frame for frame in frames if "-packages" not in frame.f_code.co_filename] or list(frames)
+    said = {frame.f_code.co_filename: _settings(source.text(frame.f_code.co_filename), name) for frame in frames}
+    around = [(frame, each) for frame in reversed(frames) for each in said[frame.f_code.co_filename]]
+    now = [(frame, each) for frame, each in around if frame.f_lineno in each.lines]
+    own = [(frame, each) for frame, each in around if each.line in _lines(frame.f_code)]
+    for found in (now[:1], own, around):
+        off = dict.fromkeys(source.place_at(frame, each.line) for frame, each in found if each.is_off)
+        if len(off) == 1:
+            return next(iter(off))
+    passed = dict.fromkeys(source.place_at(frame, each.line) for frame, each in now or around if not each.is_off)
+    return next(iter(passed)) if len(passed) == 1 else source.place(frames[-1]) if frames else None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """On this line an argument is given or set, in a statement or call on these `lines`; is it to False?"""
+
+    line: int
+    lines: range
+    is_off: bool
+
+
+@lru_cache(maxsize=8)
+def _settings(text: str, name: str) -> tuple[Setting, ...]:
+    """Where an argument of that name is given or set, but to True.
+
+    >>> [(each.line, each.is_off) for each in _settings("f(a=g,\\n  b=False)\\nb = False\\nf(b=b)\\nf(b=True)", "b")]
+    [(3, True), (2, True), (4, False)]
+    """
+    return tuple(_set_in(text, name))
+
+
+def _set_in(text: str, name: str) -> Iterator[Setting]:
+    for each in nodes(text):
+        for value in _values(each, name):
+            if value is not None and not _is(value, True):
+                part = value if isinstance(each, ast.FunctionDef) or not isinstance(each, ast.stmt | ast.expr) else each
+                lines = range(part.lineno, (part.end_lineno or part.lineno) + 1)
+                yield Setting(value.lineno, lines, _is(value, False))
+
+
+def _values(node: ast.AST, name: str) -> list[ast.expr | None]:
+    match node:
+        case ast.Assign(targets, value):
+            return [value for target in targets if _ends_in(target, name)]
+        case ast.Call(keywords=words):
+            return [word.value for word in words if word.arg == name]
+        case ast.Dict(keys, values):
+            pairs = zip(keys, values, strict=True)
+            return [value for key, value in pairs if key is not None and _is(key, name)]
+        case ast.FunctionDef(args=given):
+            return [value for word, value in _defaults(given) if word == name]
+    return []
+
+
+def _defaults(given: ast.arguments) -> list[tuple[str, ast.expr | None]]:
+    plain = [*given.posonlyargs, *given.args]
+    last = plain[len(plain) - len(given.defaults) :]
+    pairs = [*zip(last, given.defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    return [(each.arg, value) for each, value in pairs]
+
+
+def _ends_in(target: ast.expr, name: str) -> bool:
+    match target:
+        case ast.Name(found) | ast.Attribute(attr=found) | ast.Subscript(slice=ast.Constant(found)):
+            return found == name
+    return False
+
+
+def _is(value: ast.expr, what: object) -> bool:
+    return isinstance(value, ast.Constant) and value.value == what and type(value.value) is type(what)
 
 
 def _around(source: Source, place: Place) -> Iterator[ast.AST]:

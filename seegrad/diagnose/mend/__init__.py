@@ -57,6 +57,8 @@ def _ways(recording: Recording, diagnosis: Diagnosis) -> Iterator[tuple[Place | 
             yield culprit, without_gradients
         case "graph_freed", "again":
             yield culprit, with_keyword("backward", "retain_graph")
+        case "recomputed_otherwise", _ if facts.get("unkept"):
+            yield culprit, without_keyword("preserve_rng_state")
         case "graph_kept", _:
             yield culprit, numbers_alone
         case (("graph_cut" | "constant_term"), "grad"):

@@ -45,6 +45,10 @@ OTHER_WAY = {
         "alone calls `{op}` on {first}."
     ),
 }
+UNKEPT = marked(
+    "{Culprit} has the checkpoint leave torch's random generator as it is: what is drawn in it is drawn anew when it "
+    "runs again for the backward call on {victim}, and {first} doesn't compute what it has computed in the forward."
+)
 FEWER = marked(
     "{Culprit} calls `{op}` in the forward, and not when the checkpoint runs again for the backward call on {victim}."
 )
@@ -54,6 +58,10 @@ DRAW_BY_TORCH = marked(
 )
 SAME_DRAW = marked(
     "Leave `preserve_rng_state=True` and draw by torch's own generator, or draw before the checkpoint and hand it in."
+)
+KEEP_IT = marked(
+    "Let it put the generator back (`preserve_rng_state=True`, which is what it does unless it is told otherwise), or "
+    "draw before the checkpoint and hand it in."
 )
 SAME_STATE = marked(
     "What the line reads has changed between the two runs: hand it to the checkpointed function as an argument, and "
@@ -75,7 +83,8 @@ def find_recomputed(recording: Recording) -> Iterator[Diagnosis]:
         if each.how == "fewer" and error is None:
             continue  # what saves nothing may be missing
         frame = recording.frames[each.frame]
-        key = (frame.place.line if frame.place is not None else 0, each.op)
+        place = each.unkept or frame.place
+        key = (place.line if place is not None else 0, "" if each.unkept else each.op)
         if key not in told:
             told.add(key)
             yield _describe(recording, each, frame, error)
@@ -90,11 +99,13 @@ def _describe(recording: Recording, each: Recomputed, frame: Frame, error: Raise
         recording=recording,
         kind=DIFFERS if error is None else RAISED,
         frame=shown.index,
-        culprit=branch or (each.left if each.how == "op" else None) or frame.place,
+        culprit=each.unkept or branch or (each.left if each.how == "op" else None) or frame.place,
         victim=shown.place,
         tensor=frame.outputs[0] if frame.outputs else None,
     )
     facts: dict[str, Word] = {"op": each.op, "again": each.again, "how": each.how}
+    if each.unkept is not None:
+        return finding.told(UNKEPT, KEEP_IT, {**facts, "unkept": 1}, first=finding.line(frame.place))
     if branch is not None:
         advice = DRAW_BY_TORCH if each.drawn else SAME_STATE
         return finding.told(OTHER_WAY[each.how], advice, facts, first=finding.line(frame.place))

@@ -35,10 +35,56 @@ def c_dropout_of_a_generator_that_goes_on():
             self.inner, self.dropout = nn.Linear(8, 8), nn.Dropout(0.5)
 
         def forward(self, x):
-            return self.dropout(torch.tanh(self.inner(x)))  # culprit
+            return self.dropout(torch.tanh(self.inner(x)))
 
     torch.manual_seed(1)
-    return trained(Block(), preserve_rng_state=False)
+    return trained(Block(), preserve_rng_state=False)  # culprit
+
+
+@program("recomputed_otherwise")
+def c_switch_of_a_whole_network():
+    """allenai/OLMo-core#828: set once, where the blocks are wrapped; each draws another mask the second time."""
+    preserve_rng_state = False  # culprit
+
+    class Wrapped(nn.Module):
+        def __init__(self, block, **options):
+            super().__init__()
+            self.block, self.options = block, options
+
+        def forward(self, x):
+            return checkpoint(self.block, x, use_reentrant=False, **self.options)
+
+    def block():
+        return nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Dropout(0.3), nn.Linear(8, 8))
+
+    torch.manual_seed(1)
+    net = nn.Sequential(*[Wrapped(block(), preserve_rng_state=preserve_rng_state) for _ in range(2)])
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(2):
+        loss = net(torch.randn(16, 8)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("recomputed_otherwise", severity="error")
+def c_path_left_out_by_a_draw_that_goes_on():
+    """Which way is taken is drawn by torch, from the generator that the checkpoint is told to leave alone."""
+    inner, outer = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def block(x):
+        h = torch.tanh(inner(x))
+        return torch.sigmoid(outer(h)) if torch.rand(()).item() < 0.5 else h.exp() * 2
+
+    torch.manual_seed(5)
+    for _ in range(12):
+        h = checkpoint(
+            block,
+            torch.randn(16, 8),
+            use_reentrant=False,
+            preserve_rng_state=False,  # culprit
+        )
+        h.exp().sum().backward()
 
 
 @program("recomputed_otherwise")
@@ -108,7 +154,32 @@ def c_layer_that_is_left_out_the_second_time():
     return trained(Block())
 
 
+@program("recomputed_otherwise")
+def c_counter_beside_a_generator_that_goes_on():
+    """Nothing is drawn: what differs is the counter."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.calls = nn.Linear(8, 8), 0
+
+        def forward(self, x):
+            self.calls += 1
+            h = self.inner(x) / self.calls  # culprit
+            return torch.tanh(h).exp()
+
+    torch.manual_seed(1)
+    return trained(Block(), preserve_rng_state=False)
+
+
 # -- the same both times
+
+
+@program()
+def c_nothing_is_drawn_from_a_generator_that_goes_on():
+    torch.manual_seed(1)
+    block = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Dropout(0.5), nn.Tanh()).eval()
+    return trained(block, preserve_rng_state=False)
 
 
 @program()

@@ -18,6 +18,9 @@ from tests.library.recorded import seen
 ONCE = "    torch.manual_seed(1)\n"
 MENDS = {
     "c_dropout_of_a_generator_that_goes_on": [(", preserve_rng_state=False", "")],
+    "c_switch_of_a_whole_network": [("preserve_rng_state = False", "preserve_rng_state = True")],
+    "c_path_left_out_by_a_draw_that_goes_on": [("preserve_rng_state=False", "preserve_rng_state=True")],
+    "c_counter_beside_a_generator_that_goes_on": [("            self.calls += 1\n", "            self.calls = 2\n")],
     "c_mask_drawn_by_a_generator_of_its_own": [(", generator=self.generator", "")],
     "c_counter_that_warms_up": [("            self.calls += 1\n", "")],
     "c_another_branch_the_second_time": [("first, self.first = self.first, not self.first", "first = self.first")],
