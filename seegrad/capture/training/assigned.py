@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Literal
 
 import torch
@@ -17,7 +18,7 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from seegrad.capture.probes.places import Source, user_frame, user_frames
+from seegrad.capture.probes.places import Source, outside_packages, user_frame, user_frames
 from seegrad.capture.probes.torch_private import WeakTensor
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.made import MadeOptimisers
@@ -29,8 +30,8 @@ MOST = 10_000
 """So many are remembered from one look to the next."""
 
 
-Kind = Literal["assigned", "exchanged"]
-"""A Parameter by itself, or with a module."""
+Kind = Literal["assigned", "exchanged", "rebuilt"]
+"""A Parameter by itself, or with a module; of a module that is built although an optimiser is made already."""
 
 
 class AssignedParameters:
@@ -71,6 +72,8 @@ class AssignedParameters:
             kind, parameters = "exchanged", list(torch.nn.Module.parameters(new))
         else:
             return
+        if kind == "assigned" and self._made.places and len(self._found) < MOST:
+            self._found.append((WeakTensor(parameters[0]), "rebuilt", self._built(), None))
         old = beside.get(name)
         if old is not None and old is not new and len(self._found) < MOST:
             place = self._line(old)
@@ -84,6 +87,17 @@ class AssignedParameters:
         inner = user_frame(sys._getframe(1))
         around = (frame for frame in user_frames(inner, None) if frame.f_code in makers)
         return self._source.place(next(around, inner))
+
+    def _built(self) -> Place | None:
+        """The line that builds all that a Parameter is built with, in a function that made an optimiser, or at least
+        outside of any module.
+        """
+        frames = user_frames(user_frame(sys._getframe(1)), None)
+        building = (at for at, frame in enumerate(frames) if _is_building(frame))
+        outside = outside_packages(frames[: max(next(building, len(frames)), 1)])
+        makers = self._made.makers()
+        around = (frame for frame in reversed(outside) if frame.f_code in makers)
+        return self._source.place(next(around, outside[-1] if outside else None))
 
     def look(self) -> None:
         """Tell of those that calls have shown by now, the ones of a line together; does anyone hold the old ones?"""
@@ -101,3 +115,9 @@ class AssignedParameters:
         for (kind, place, held), numbers in places.items():
             facts = (("held", str(int(held))),)
             self._tables.clues.append(Clue(kind, self._tables.frames.now, place, tuple(numbers), facts))
+
+
+def _is_building(frame: FrameType) -> bool:
+    """Is this a module's constructor?"""
+    names = frame.f_code.co_varnames[:1] if frame.f_code.co_name == "__init__" else ()
+    return any(isinstance(frame.f_locals.get(name), torch.nn.Module) for name in names)

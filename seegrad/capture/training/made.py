@@ -40,8 +40,10 @@ class MadeOptimisers:
             if user is not None and place is not None:
                 self.places[optimiser], self._functions[optimiser] = place, user.f_code
 
-    def makers(self, given: Iterable[torch.Tensor]) -> list[CodeType]:
-        """The functions that made an optimiser which holds one of these."""
+    def makers(self, given: Iterable[torch.Tensor] | None = None) -> list[CodeType]:
+        """The functions that made an optimiser; one which holds some of these, where they are given."""
+        if given is None:
+            return list(self._functions.values())
         wanted = {id(each) for each in given}
         return [made for each, made in self._functions.items() if any(id(leaf) in wanted for leaf in leaves(each))]
 

@@ -10,6 +10,7 @@ from seegrad.diagnose.cut import behind_cuts
 from seegrad.diagnose.evidence import INTEGERS
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.training.freezes import LIBRARIES, UNUSED, idle_steps, last_switches
+from seegrad.diagnose.training.held import replacing
 from seegrad.diagnose.training.steps import names
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording
 from seegrad.words.languages import marked
@@ -39,7 +40,7 @@ STAY = marked("If they are to learn, hand on the tensor itself, and compute in t
 def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line whose results were dropped, once two steps have found no gradient in what they came of.
 
-    What led to a loss up to a line that cuts the graph is told there.
+    What led to a loss up to a line that cuts the graph is told there; what another stands in for now, with that.
     """
     idle = {leaf: held for leaf, held in idle_steps(recording).items() if len(held) > 1}
     if not idle:
@@ -51,9 +52,9 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
         place = ends.dropped(leaf, idle[leaf][-1].frame) if wanted else None
         if place is not None and LIBRARIES.isdisjoint(PurePath(place.file).parts):
             groups.setdefault(place, []).append(leaf)
-    cut = behind_cuts(recording) if groups else set()
+    told = behind_cuts(recording) | set(replacing(recording).values()) if groups else set()
     for place, leaves in groups.items():
-        if not cut.isdisjoint(leaves):
+        if not told.isdisjoint(leaves):
             continue
         step = idle[leaves[0]][1]
         finding = Finding(

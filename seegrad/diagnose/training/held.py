@@ -193,7 +193,9 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
         return "exchanged", clues["exchanged"].place, "", ""
     if stands_in:
         stands = made or made_at(recording, leaf)
-        return ("copied" if stands and "copy(" in stands.code else "replaced"), stands, "", ""
+        if stands is not None and "copy(" in stands.code:
+            return "copied", stands, "", ""
+        return "replaced", clues["rebuilt"].place if "rebuilt" in clues else stands, "", ""
     if "hidden" in clues:
         return "hidden", clues["hidden"].place, "", clues["hidden"].fact("name")
     if "left_out" in clues:

@@ -189,3 +189,76 @@ def w_legal_slopes_that_are_looked_at_after_the_training():
         optimizer.step()
     for _ in range(90):
         wear_and_slope(torch.rand(16, 2), trains=False)
+
+
+class Forecast(nn.Module):
+    """Tomorrow's pollen from a week's, step by step."""
+
+    def __init__(self, kinds=3, width=8):
+        super().__init__()
+        self.into, self.out = nn.Linear(kinds + width, width), nn.Linear(width, kinds)
+
+    def forward(self, days):
+        state = torch.zeros(len(days), self.into.out_features)
+        for day in days.unbind(1):
+            state = torch.tanh(self.into(torch.cat((day, state), 1)))
+        return self.out(state)
+
+
+def fitted(model, optimizer, laps=4):
+    """So many steps towards the last day of each week."""
+    for _ in range(laps):
+        weeks = torch.rand(16, 7, 3)
+        loss = F.mse_loss(model(weeks[:, :-1]), weeks[:, -1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("no_optimiser_holds_it")
+def w_forecast_built_once_more_before_it_is_trained():
+    """spro/practical-pytorch#9: a first look at what comes out, and the cell that trains begins with a new model."""
+    model = Forecast()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    assert model(torch.rand(1, 6, 3)).shape == (1, 3)
+    model = Forecast()  # culprit
+    fitted(model, optimizer)
+
+
+@program("no_optimiser_holds_it")
+def w_forecast_built_once_more_by_a_function():
+    """Both come of the line of one function: the one that is too much is asked for here."""
+
+    def fresh(seed):
+        torch.manual_seed(seed)
+        return nn.Sequential(Forecast(), nn.Softplus())
+
+    model = fresh(0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    fitted(model, optimizer, 1)
+    model = fresh(1)  # culprit
+    fitted(model, optimizer)
+
+
+@program()
+def w_legal_forecast_built_once_more_with_its_optimiser():
+    """For each part of the data another model, and an optimiser for each."""
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = Forecast()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        fitted(model, optimizer, 2)
+
+
+@program()
+def w_legal_second_forecast_that_follows_the_first():
+    """Built when the optimiser is made already, and never trained: it takes the first one's numbers."""
+    model = Forecast()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    slow = Forecast().requires_grad_(False)
+    slow.load_state_dict(model.state_dict())
+    for _ in range(3):
+        fitted(model, optimizer, 1)
+        for mine, its in zip(slow.parameters(), model.parameters(), strict=True):
+            mine.lerp_(its.detach(), 0.1)
+    return slow(torch.rand(2, 6, 3))
