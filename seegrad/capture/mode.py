@@ -30,6 +30,7 @@ from seegrad.capture.probes.places import (
     way_in,
     without_us,
 )
+from seegrad.capture.probes.refusals import number_from
 from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.recomputed import Recomputations
@@ -97,6 +98,10 @@ def _nothing() -> None:
 
 Listener = Callable[[BaseException | None], None]
 """Is told of each backward call that has returned, with None, and of each error that torch raises."""
+
+
+OF_TENSORS = frozenset({"backward", "detach", "grad_fn", "requires_grad", "requires_grad_", "retain_grad"})
+"""What tensors alone have."""
 
 
 class Capture(TorchFunctionMode):
@@ -240,6 +245,9 @@ class Capture(TorchFunctionMode):
         self._state.tables.clues += [
             Clue("unreached", said.frame, place, (), (("module", path),)) for path, place in missing
         ]
+        if isinstance(error, AttributeError) and frames and error.name in OF_TENSORS:
+            made = number_from(self._source, frames[-1], error.name)
+            self._state.tables.clues += [] if made is None else [Clue("plain", said.frame, made, ())]
         return said
 
     # -- each call

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from types import CodeType, FrameType
 
-from seegrad.capture.probes.places import Source, definitions, nodes
+from seegrad.capture.probes.places import Source, definitions, is_users, nodes
 from seegrad.model.recording import Clue, Place
 
 REGISTERS = re.compile(r"\.register_(?:full_)?backward_(?:pre_)?hook\(")
@@ -160,6 +160,112 @@ def _ends_in(target: ast.expr, name: str) -> bool:
 
 def _is(value: ast.expr, what: object) -> bool:
     return isinstance(value, ast.Constant) and value.value == what and type(value.value) is type(what)
+
+
+# -- a plain number where a tensor was to be: nobody has seen how it came to that, so its text is asked
+
+NUMBERS = frozenset({"item", "tolist", "float", "int", "round"})
+"""Calls that make a plain number of a tensor."""
+
+PASSING = frozenset({"sum", "max", "min", "abs"})
+"""Calls of Python's own, whose result is a number where all that they are given is."""
+
+MOST = 200
+"""So many expressions are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An expression in a function of a file (None: outside of any), and which of the values that it gives is meant."""
+
+    value: ast.expr
+    file: str
+    function: ast.FunctionDef | None
+    item: int | None = None
+
+
+def number_from(source: Source, frame: FrameType, asked: str) -> Place | None:
+    """The one line that makes a number of what the line under way asks for an attribute; None where two may have."""
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    inside = _function_at(source, file, line) if frame.f_code.co_name != "<module>" else None
+    parts = (each for each in nodes(source.text(file)) if isinstance(each, ast.Attribute) and each.attr == asked)
+    waiting = [_Asked(each.value, file, inside) for each in parts if each.lineno <= line <= (each.end_lineno or line)]
+    found, seen = dict[Place, None](), set[tuple[int, int | None]]()
+    for each in waiting:  # grows while it's read
+        if (id(each.value), each.item) not in seen and len(seen) < MOST:
+            seen.add((id(each.value), each.item))
+            if _is_number(each.value):
+                found[source.at(each.file, each.value.lineno)] = None
+            else:
+                waiting += _comes_of(source, each, frame)
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _is_number(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(int() | float()):
+            return True
+        case ast.Call(ast.Name(name) | ast.Attribute(attr=name)) | ast.Call(ast.Attribute(ast.Name(name))):
+            return name in NUMBERS or ast.unparse(value.func).startswith(("np.", "numpy.", "math."))
+    return False
+
+
+def _comes_of(source: Source, asked: _Asked, frame: FrameType) -> list[_Asked]:
+    """The expressions of which one that is a number may come."""
+    value, on = asked.value, partial(_Asked, file=asked.file, function=asked.function)
+    match value:
+        case ast.IfExp():
+            return [on(value.body), on(value.orelse)]
+        case ast.UnaryOp(operand=part):
+            return [on(part)]
+        case ast.BinOp(left=left, right=right):
+            terms = [part for part in (left, right) if not isinstance(part, ast.Constant)]
+            return [on(part) for part in terms or (left,)]
+        case ast.Tuple(elts=parts) if asked.item is not None and asked.item < len(parts):
+            return [on(parts[asked.item])]
+        case ast.Name(id=name):
+            return _assigned(source, asked, name)
+        case ast.Call(func=ast.Name(id=name), args=given) if name in PASSING:
+            return [on(part) for part in given]
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return _returned(source, asked, name, frame)
+    return []
+
+
+def _assigned(source: Source, asked: _Asked, name: str) -> list[_Asked]:
+    """What a variable is given in its function, or outside of any."""
+    found = list[_Asked]()
+    for each in ast.walk(asked.function) if asked.function is not None else nodes(source.text(asked.file)):
+        match each:
+            case ast.Assign(targets=[ast.Name(id=to)], value=value) if to == name:
+                found.append(replace(asked, value=value))
+            case ast.AugAssign(target=ast.Name(id=to), value=value) if to == name:
+                found += [] if isinstance(value, ast.Constant) else [replace(asked, value=value)]
+            case ast.Assign(targets=[ast.Tuple(elts=parts)], value=value):
+                at = next((at for at, part in enumerate(parts) if isinstance(part, ast.Name) and part.id == name), None)
+                found += [] if at is None else [replace(asked, value=value, item=at)]
+    return found
+
+
+def _returned(source: Source, asked: _Asked, name: str, frame: FrameType) -> list[_Asked]:
+    """What a function of the user's returns: the only one of that name in the file, or of a module that is called."""
+    functions = [each for each in definitions(source.text(asked.file)) if isinstance(each, ast.FunctionDef)]
+    named, file = [each for each in functions if each.name == name], asked.file
+    if not named and asked.file == frame.f_code.co_filename:
+        held = frame.f_locals.get(name, frame.f_globals.get(name))
+        code = getattr(getattr(held, "forward", held), "__code__", None)
+        if isinstance(code, CodeType) and is_users(code.co_filename):
+            file = code.co_filename
+            within = _function_at(source, file, max(_lines(code), default=0))
+            named = [] if within is None else [within]
+    returns = [each for each in ast.walk(named[0]) if isinstance(each, ast.Return)] if len(named) == 1 else []
+    return [_Asked(each.value, file, named[0], asked.item) for each in returns if each.value is not None]
+
+
+def _function_at(source: Source, file: str, line: int) -> ast.FunctionDef | None:
+    functions = (each for each in definitions(source.text(file)) if isinstance(each, ast.FunctionDef))
+    around = [each for each in functions if each.lineno < line <= (each.end_lineno or 0)]
+    return max(around, key=lambda each: each.lineno, default=None)
 
 
 def _around(source: Source, place: Place) -> Iterator[ast.AST]:

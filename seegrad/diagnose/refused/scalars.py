@@ -1,4 +1,4 @@
-"""Backward from more than one number, without weights for them, or with weights of another shape."""
+"""Backward from more than one number, without weights or with weights of another shape; or from what is no tensor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from seegrad.diagnose.cut import CUT
 from seegrad.diagnose.evidence import errors_with, is_caught, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.known import Makers
@@ -180,3 +181,40 @@ def find_weights(recording: Recording) -> Iterator[Diagnosis]:
             )
             facts: dict[str, Word] = {"label": label(recording, roots[0]), "shape": str(list(shape))}
             yield finding.told(WEIGHED[how], WEIGHTS_OF_ITS_SHAPE[how], facts)
+
+
+# -- a plain number: Python's own error, of which torch knows nothing
+
+ASKED = re.compile(
+    r"'(int|float|bool|complex|numpy\.\w+)' object has no attribute "
+    r"'(backward|detach|grad_fn|requires_grad_?|retain_grad)'"
+)
+PLAIN = {
+    "number": marked(
+        "{Culprit} makes a plain number of what {victim} asks for its `{asked}`: a `{type}` has no graph behind it, so "
+        "no gradient can come of it."
+    ),
+    "unknown": marked(
+        "{Culprit} asks a plain number for its `{asked}`: a `{type}` has no graph behind it, so no gradient can come "
+        "of it."
+    ),
+}
+STAY_A_TENSOR = marked(
+    "Let it stay a tensor, on every way that leads there: hand on the tensor itself where its gradient is wanted, and "
+    "a tensor (`torch.zeros(())`) or nothing at all where there is nothing to learn from; then ask for a gradient only "
+    "where it requires grad."
+)
+
+
+@finder(order=12)
+def find_plain_number(recording: Recording) -> Iterator[Diagnosis]:
+    """The line that made it a number, as far as the text tells."""
+    error = recording.error
+    asked = ASKED.search(error.text) if error is not None and error.kind == "AttributeError" else None
+    if error is None or asked is None:
+        return
+    made = next((each.place for each in recording.clues_of("plain")), None)
+    how = "unknown" if made is None else "number"
+    finding = Finding(recording=recording, kind=CUT, frame=error.frame, culprit=made or error.place, victim=error.place)
+    facts: dict[str, Word] = {"cause": how, "type": asked[1], "asked": asked[2]}
+    yield finding.told(PLAIN[how], STAY_A_TENSOR, facts)

@@ -266,3 +266,104 @@ def e_legal_layers_replaced_before_the_optimiser():
             optimizer.step()
         model[2] = nn.Linear(6, 2)
         optimizer.add_param_group({"params": list(model[2].parameters())})
+
+
+# -- no tensor at all: the sum of what was left out, a mean that is counted in Python
+
+
+class Catalogue(nn.Module):
+    """Which bird sings, told by what experts have heard, and by what the last model has guessed."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 4))
+
+    def scores(self, songs):
+        return self.layers(songs)
+
+
+def flocks(count=6):
+    """Songs, what was heard of them (-1: nothing), what was guessed, and which of them an expert has heard."""
+    for part in range(count):
+        songs, heard = torch.randn(8, 6), torch.arange(8) % 4
+        expert = torch.arange(8) % 2 == 0
+        known = torch.full((8,), part < 3)
+        yield songs, torch.where(expert & known, heard, -1), torch.where(known, heard, -1), expert
+
+
+@program("graph_cut", severity="error")
+def e_mean_of_nothing_put_to_zero():
+    """pyg-team/pytorch_geometric#10336: a mean over no bird at all is NaN, and a 0 of Python's is put in its place."""
+
+    def settled(value):
+        if torch.isnan(value):
+            return 0  # culprit
+        return value
+
+    def both(scores, heard, guessed, expert, weight=0.5):
+        by_expert = settled(F.cross_entropy(scores[expert], heard[expert], ignore_index=-1))
+        by_guess = settled(F.cross_entropy(scores[~expert], guessed[~expert], ignore_index=-1))
+        return weight * by_guess + (1 - weight) * by_expert
+
+    model = Catalogue()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for songs, heard, guessed, expert in flocks():
+        optimizer.zero_grad()
+        loss = both(model.scores(songs), heard, guessed, expert)
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("graph_cut", severity="error")
+def e_terms_counted_before_they_are_summed():
+    """A dict of terms for the log, and the loss of the same numbers."""
+    model = Catalogue()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+
+    def weighed(scores, kinds):
+        term = F.cross_entropy(scores, kinds)
+        size = scores.square().mean().item()  # culprit
+        return term, 0.1 * size
+
+    for _ in range(2):
+        _, size = weighed(model.scores(torch.randn(8, 6)), torch.arange(8) % 4)
+        optimizer.zero_grad()
+        size.backward()  # victim
+        optimizer.step()
+
+
+@program()
+def e_legal_mean_of_nothing_that_stays_a_tensor():
+    """A part from which nothing is to be learnt is left out; the log alone is of numbers."""
+    model = Catalogue()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    total = 0
+    for songs, heard, _, _ in flocks():
+        if not (heard >= 0).any():
+            continue
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model.scores(songs), heard, ignore_index=-1)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total
+
+
+@program()
+def e_legal_number_asked_whether_it_is_a_tensor():
+    """The error is caught: what is no tensor is taken as it is."""
+    model = Catalogue()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+
+    def shown(value):
+        try:
+            return float(value.detach())
+        except AttributeError:
+            return float(value)
+
+    for songs, heard, _, _ in flocks(2):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model.scores(songs), heard, ignore_index=-1)
+        loss.backward()
+        optimizer.step()
+    return shown(loss) + shown(3)
