@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 from seegrad.diagnose.evidence import label, made_at, nodes_behind
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
@@ -229,12 +230,15 @@ def _without_backward(laps: Laps, tensors: Iterable[int]) -> list[int]:
 
 
 def _alike(laps: Laps, nodes: list[int]) -> bool:
-    """Are these computed from the same Parameters, none from another, and did no backward come for any?"""
+    """Are these computed from the same Parameters, each apart, and did no backward come for any?
+
+    Those that share a result, layers of one forward say, are of one lap.
+    """
     ways = [laps.behind([node]) for node in nodes]
     parameters = [laps.parameters(way) for way in ways]
-    apart = all(node not in way for node in nodes for other, way in zip(nodes, ways, strict=True) if other != node)
+    computed = [{each for each in way if laps.recording.nodes[each].leaf is None} for way in ways]
     return (
-        apart
+        all(one.isdisjoint(other) for one, other in combinations(computed, 2))
         and bool(parameters[0])
         and all(each == parameters[0] for each in parameters)
         and (laps.ran.keys().isdisjoint(nodes))

@@ -435,6 +435,25 @@ def h_hidden_state_detached():
 
 
 @program()
+def h_stages_of_one_forward_added_up():
+    """Codes of what the stages before have left: each sum begins anew, and goes on straight through, as numbers."""
+    encoder, decoder, books = nn.Linear(6, 4), nn.Linear(4, 6), torch.randn(4, 10, 4)
+    opt = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
+    for _ in range(4):
+        words = torch.randn(8, 6)
+        word = rest = encoder(words)
+        total = 0.0
+        for book in books:
+            taken = rest + (book[torch.cdist(rest.detach(), book).argmin(1)] - rest).detach()
+            rest = rest - taken.detach()
+            total = total + taken
+        loss = F.mse_loss(decoder(word + (total - word).detach()), words)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program()
 def h_policy_gradient_with_its_log_probabilities():
     policy = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
     opt = torch.optim.Adam(policy.parameters(), lr=1e-2)
