@@ -38,6 +38,117 @@ def w_codes_passed_straight_without_a_detach():
         optimizer.step()
 
 
+@program("gradient_is_zero", tensor="item")
+def w_stages_of_codes_that_take_the_whole_from_the_rest():
+    """facebookresearch/encodec#25, for the codes of shop items: the second stage's commitment is to train, too."""
+
+    class Stage(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("book", torch.randn(12, 4))
+
+        def forward(self, rest):
+            code = self.book[torch.cdist(rest.detach(), self.book).argmin(1)]
+            commitment = F.mse_loss(rest, code)  # victim
+            return rest + (code - rest).detach(), commitment
+
+    class Stages(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stages = nn.ModuleList([Stage() for _ in range(2)])
+
+        def forward(self, item):
+            rest, total, commitments = item, 0.0, []
+            for stage in self.stages:
+                taken, commitment = stage(rest)
+                rest = rest - taken  # culprit
+                total = total + taken
+                commitments.append(commitment)
+            return total, sum(commitments)
+
+    encoder, stages, decoder = nn.Linear(9, 4), Stages(), nn.Linear(4, 9)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
+    items = torch.rand(24, 9)
+    for _ in range(4):
+        total, commitment = stages(encoder(items))
+        loss = F.mse_loss(decoder(total), items) + 0.25 * commitment
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("gradient_is_zero", tensor="weight")
+def w_rounding_error_held_down_without_effect():
+    """Quantised weights of a switch: their distance from the grid is a term of the loss, and trains none of them."""
+    weight = nn.Parameter(torch.randn(3, 5))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(4):
+        with torch.no_grad():
+            step = (weight * 4).round() / 4 - weight
+        on_grid = weight + step
+        off = weight - on_grid  # culprit
+        loss = F.linear(torch.randn(8, 5), on_grid).pow(2).mean() + off.abs().sum()  # victim
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def w_legal_stages_of_codes_that_take_numbers():
+    """The same stages, and a whole that goes straight through once."""
+    encoder, decoder, books = nn.Linear(9, 4), nn.Linear(4, 9), torch.randn(2, 12, 4)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
+    items = torch.rand(24, 9)
+    for _ in range(4):
+        item = rest = encoder(items)
+        total, commitment = 0.0, 0.0
+        for book in books:
+            code = book[torch.cdist(rest.detach(), book).argmin(1)]
+            commitment = commitment + F.mse_loss(rest, code)
+            taken = rest + (code - rest).detach()
+            rest = rest - taken.detach()
+            total = total + taken
+        total = item + (total - item).detach()
+        loss = F.mse_loss(decoder(total), items) + 0.25 * commitment
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def w_legal_stages_of_codes_that_only_add_up():
+    """No loss is asked of what is left: by the sum of all stages the gradient comes once, as it's to."""
+    encoder, decoder, books = nn.Linear(9, 4), nn.Linear(4, 9), torch.randn(3, 12, 4)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
+    items = torch.rand(24, 9)
+    for _ in range(4):
+        rest, total = encoder(items), 0.0
+        for book in books:
+            taken = rest + (book[torch.cdist(rest.detach(), book).argmin(1)] - rest).detach()
+            rest = rest - taken
+            total = total + taken
+        loss = F.mse_loss(decoder(total), items)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def w_legal_noise_taken_from_what_it_was_added_to():
+    """A denoiser's target, centred numbers, and a zero that hands its gradient on."""
+    encoder, denoiser = nn.Linear(6, 4), nn.Linear(4, 4)
+    optimizer = torch.optim.SGD([*encoder.parameters(), *denoiser.parameters()], lr=0.05)
+    for _ in range(4):
+        clean = encoder(torch.randn(8, 6))
+        noisy = clean + torch.randn(8, 4)
+        loss = F.mse_loss(denoiser(noisy), noisy - clean)
+        centred = clean - clean.mean(0)
+        loss = loss + centred.pow(2).mean() + (clean - clean.detach()).exp().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
 @program("ratio_is_one")
 def w_old_density_from_the_new_policy():
     """Where to send an ambulance: each part of a day's calls is another one, so no data come twice."""
