@@ -1,10 +1,13 @@
-"""A flag that a leaf alone has: `requires_grad` set on a result, by a loop that hands on what it has computed."""
+"""A flag that torch refuses: `requires_grad` of a result that a loop hands on, or of whole numbers.
+
+A leaf alone has that flag, and only one of floating point or complex numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seegrad.diagnose.evidence import called, errors_with, is_caught, label, made_at
+from seegrad.diagnose.evidence import INTEGERS, called, errors_with, is_caught, label, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.recording import Diagnosis, Place, RaisedError, Recording
 from seegrad.words.languages import marked
@@ -13,6 +16,10 @@ from seegrad.words.phrases import Word
 CORE = "only change requires_grad flags of leaf"
 SWITCHED_OFF = "var_no_grad"
 """In torch's message where the flag was to go off."""
+
+NEEDED = "can require gradients"
+FLOATS = "loating point"
+"""In torch's message where whole numbers were to have the flag, however it begins."""
 
 FLAG = DiagnosisKind("flag_of_a_result", "error", marked("flag of a result"), (marked("a result: no flag of its own"),))
 
@@ -37,6 +44,40 @@ ADVICE = {
         "flags of the Parameters themselves off."
     ),
 }
+
+WHOLE = DiagnosisKind(
+    "flag_of_integers", "error", marked("flag of whole numbers"), (marked("whole numbers: no gradient"),)
+)
+MADE_SO = marked(
+    "{Culprit} asks for the gradient of whole numbers or booleans, and torch refuses: only floating point and complex "
+    "numbers have one."
+)
+SET_SO = marked(
+    "{Culprit} asks for the gradient of {label}, whose numbers are {dtype}, and torch refuses: only floating point and "
+    "complex numbers have one."
+)
+FLOAT_OR_NONE = marked(
+    "If they choose or count (indices, labels, a mask), leave the flag out: what they choose, rows of an embedding "
+    "say, learns without it; a Parameter takes `requires_grad=False`. If they are to learn, make them of floating "
+    "point: `1.0` for `1`, or `dtype=torch.float32`."
+)
+
+
+@finder(order=12)
+def find_flag_of_integers(recording: Recording) -> Iterator[Diagnosis]:
+    """The line that asks for the gradient of numbers that can't have one: with them made, or afterwards."""
+    for error in errors_with(recording, NEEDED):
+        if FLOATS in error.text and not is_caught(recording, error):
+            frame = recording.frames[error.frame]
+            tensor = next((each for each in frame.inputs if _is_whole(recording, each)), None)
+            finding = Finding(recording=recording, kind=WHOLE, frame=error.frame, culprit=error.place, tensor=tensor)
+            dtype = recording.tensors[tensor].dtype if tensor is not None else ""
+            facts: dict[str, Word] = {"op": frame.op, "dtype": dtype, "label": label(recording, tensor)}
+            yield finding.told(MADE_SO if tensor is None else SET_SO, FLOAT_OR_NONE, facts)
+
+
+def _is_whole(recording: Recording, tensor: int) -> bool:
+    return recording.tensors[tensor].dtype.startswith(INTEGERS)
 
 
 @finder(order=12)

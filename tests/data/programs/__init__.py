@@ -111,6 +111,7 @@ SEVERITIES = {
     "not_a_scalar": "error",
     "numpy_of_a_result": "error",
     "flag_of_a_result": "error",
+    "flag_of_integers": "error",
     "no_derivative": "error",
     "sparse_gradient": "error",
     "two_dtypes": "error",

@@ -6,6 +6,7 @@ Each stands in another dress than the program that it was rebuilt from.
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -241,6 +242,58 @@ def a_legal_flags_that_come_in_time():
     for each in body.parameters():
         each.requires_grad = True
     return before
+
+
+# -- a flag that whole numbers can't have
+
+
+@program("flag_of_integers")
+def a_stations_drawn_with_a_gradient():
+    """pytorch#45210, for the stations of a bus: what is drawn only chooses rows."""
+    places, score = nn.Embedding(30, 4), nn.Linear(8, 1)
+    optimizer = torch.optim.SGD([*places.parameters(), *score.parameters()], lr=0.1)
+    begin = torch.randint(0, 30, (6,), requires_grad=True)  # culprit
+    end = torch.randint(0, 30, (6,))
+    for _ in range(2):
+        pair = torch.cat([places(begin), places(end)], dim=1)
+        loss = score(pair).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("flag_of_integers")
+def a_prices_written_as_whole_numbers():
+    """The prices are what is to be learnt."""
+    prices = torch.tensor([3, 5, 2], requires_grad=True)  # culprit
+    sold = torch.tensor([10.0, 4.0, 7.0])
+    for _ in range(2):
+        loss = (prices * sold).sum().sub(80).square()
+        loss.backward()
+
+
+@program("flag_of_integers", tensor="weights")
+def a_parts_of_a_mixture_read_from_a_table():
+    """Counted in a table, and made to learn afterwards."""
+    table = {"sand": 4, "lime": 1, "water": 2}
+    weights = torch.tensor(list(table.values()))
+    weights.requires_grad_()  # culprit
+    mixture = (weights / weights.sum() * torch.tensor([1.6, 0.8, 1.0])).sum()
+    mixture.sub(1.2).square().backward()
+
+
+@program()
+def a_legal_whole_numbers_without_a_flag():
+    """Drawn without it; of floating point; held by a Parameter that learns nothing; and one refusal that is caught."""
+    places = nn.Embedding(30, 4)
+    begin = torch.randint(0, 30, (6,))
+    prices = torch.tensor([3, 5, 2], dtype=torch.float32, requires_grad=True)
+    levels = nn.Parameter(torch.tensor([1, 2, 4]), requires_grad=False)
+    with suppress(RuntimeError):
+        begin.requires_grad_()
+    loss = (places(begin).sum() * prices * levels).square().sum()
+    loss.backward()
+    return prices.grad
 
 
 # -- features outside of the closure

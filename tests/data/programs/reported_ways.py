@@ -77,12 +77,13 @@ def w_stages_of_codes_that_take_the_whole_from_the_rest():
         optimizer.step()
 
 
-@program("gradient_is_zero", tensor="weight")
+@program("gradient_is_zero", tensor="switch.weight")
 def w_rounding_error_held_down_without_effect():
     """Quantised weights of a switch: their distance from the grid is a term of the loss, and trains none of them."""
-    weight = nn.Parameter(torch.randn(3, 5))
-    optimizer = torch.optim.SGD([weight], lr=0.1)
+    switch = nn.Linear(5, 3, bias=False)
+    optimizer = torch.optim.SGD(switch.parameters(), lr=0.1)
     for _ in range(4):
+        weight = switch.weight
         with torch.no_grad():
             step = (weight * 4).round() / 4 - weight
         on_grid = weight + step
