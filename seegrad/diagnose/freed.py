@@ -138,7 +138,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     way = among_peers(recording, way, earlier, failed) if way.how in ("once", "wrapped") and earlier else way
     way = in_a_buffer(recording, way)
     dropped = dropped_detach(recording, way.tensors, failed)
-    handed = dropped or way.handed_on(recording, error) or not_to_train(recording, way, earlier, failed)
+    handed = dropped or way.handed_on(recording, error) or not_to_train(recording, way, earlier, error)
     output = node.outputs[0] if node and node.outputs else None
     tensor = way.tensors[0] if way.tensors else output
     finding = Finding(
@@ -389,13 +389,14 @@ def in_a_buffer(recording: Recording, way: Carried) -> Carried:
     return way if place is None else replace(way, how="buffer", tensors=(tensor,), taken=place, changed=None)
 
 
-def not_to_train(recording: Recording, way: Carried, earlier: Frame | None, failed: Frame) -> Place | None:
+def not_to_train(recording: Recording, way: Carried, earlier: Frame | None, error: RaisedError) -> Place | None:
     """The line that takes up, for one of the two losses, what only the other one is to train."""
     if earlier is None or not way.tensors:
         return None
+    failed = recording.frames[error.frame]
     if way.how == "shared":
         return of_the_other(recording, way.tensors, root(recording, earlier), root(recording, failed))
-    return undetached(recording, way.tensors, earlier, failed) if way.how == "later" else None
+    return undetached(recording, way.tensors, earlier, failed, dict(error.bound)) if way.how == "later" else None
 
 
 def root(recording: Recording, frame: Frame) -> int | None:

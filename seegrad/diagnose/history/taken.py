@@ -4,17 +4,46 @@ from __future__ import annotations
 
 import re
 
-from seegrad.diagnose.evidence import birthplace, function_around, is_trained, nodes_behind
+from seegrad.diagnose.evidence import are_in_one_function, birthplace, function_around, is_trained, nodes_behind
 from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.mend.given import given_only
 from seegrad.model.recording import Frame, Place, Recording
 
+READS = frozenset({"len", "isinstance", "type", "id"})
+"""Functions that are given a tensor and compute nothing of its numbers."""
 
-def undetached(recording: Recording, tensors: tuple[int, ...], earlier: Frame, failed: Frame) -> Place | None:
-    """The line that takes up, for the loss of the earlier call, what the step behind that call doesn't train."""
+
+def undetached(
+    recording: Recording, tensors: tuple[int, ...], earlier: Frame, failed: Frame, bound: dict[str, Place]
+) -> Place | None:
+    """The line that takes up, for the loss of the earlier call, what the step behind that call doesn't train.
+
+    `bound`: the lines that gave the variables under way what they hold.
+    """
     behind, held = _trained(recording, tensors), _stepped(recording, earlier, failed)
-    return (
-        _taking(recording, tensors, _ran(recording, earlier)) if held and behind and behind.isdisjoint(held) else None
-    )
+    if not held or not behind or not behind.isdisjoint(held):
+        return None
+    taking = _taking(recording, tensors, _ran(recording, earlier))
+    if taking is not None and _is_named(recording, tensors, taking):
+        return taking
+    return _handing(recording, tensors, bound, earlier.place) or taking
+
+
+def _handing(
+    recording: Recording, tensors: tuple[int, ...], bound: dict[str, Place], until: Place | None
+) -> Place | None:
+    """The only line that gives one of these to a call, from where it is bound to a backward call: of a module, say."""
+    names = [name for each in tensors if (name := recording.tensors[each].name) in bound]
+    since = bound[names[0]] if names else None
+    if since is None or until is None or since.file != until.file:
+        return None
+    lines = {each.line: each.code for each in bound.values() if each.file == until.file}
+    if until.file == recording.code_file:
+        lines = dict(recording.code) if are_in_one_function(recording, since, until) else {}
+    between = {line: code.strip() for line, code in lines.items() if since.line < line <= until.line}
+    given = {line: [call for call, name in given_only(code) if name == names[0]] for line, code in between.items()}
+    found = [line for line, calls in given.items() if not READS.issuperset(calls)]
+    return Place(until.file, found[0], between[found[0]]) if len(found) == 1 else None
 
 
 def of_a_peer(
@@ -64,9 +93,14 @@ def _taking(recording: Recording, tensors: tuple[int, ...], among: set[int]) -> 
     others = (recording.nodes[each] for each in sorted(among - made))
     taking = (node for node in others if any(edge.target in made for edge in node.edges))
     place = birthplace(recording, next(taking, None))
-    words = set(re.findall(r"[\w.]+", place.code)) if place is not None else set[str]()
-    named = not words.isdisjoint(name for each in tensors if (name := recording.tensors[each].name) is not None)
+    named = place is not None and _is_named(recording, tensors, place)
     return place if named or function_around(recording, place) != "forward" else None
+
+
+def _is_named(recording: Recording, tensors: tuple[int, ...], place: Place) -> bool:
+    """Does a line speak of one of these?"""
+    words = set(re.findall(r"[\w.]+", place.code))
+    return not words.isdisjoint(name for each in tensors if (name := recording.tensors[each].name) is not None)
 
 
 def _trained(recording: Recording, tensors: tuple[int, ...]) -> set[int]:

@@ -183,6 +183,56 @@ def n_legal_readers_who_take_the_other_for_given():
             opt.step()
 
 
+class Juror(nn.Module):
+    """A judge whose own forward calls its layers, so that no line there speaks of what it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+
+    def forward(self, page):
+        return self.layers(page).view(-1)
+
+
+@program("graph_freed", tensor="forged")
+def n_juror_that_hears_the_forger_with_its_graph():
+    """pytorch/examples#116, for forged handwriting: the juror's step is to train the juror alone."""
+    forger, juror = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 6)), Juror()
+    opt_forger = torch.optim.Adam(forger.parameters(), lr=1e-3)
+    opt_juror = torch.optim.Adam(juror.parameters(), lr=1e-3)
+    for _ in range(2):
+        verdict = juror(torch.rand(4, 6))
+        opt_juror.zero_grad()
+        F.softplus(-verdict).mean().backward()
+        forged = forger(torch.randn(4, 3))
+        fooled = torch.zeros(len(forged))
+        verdict = juror(forged)  # culprit
+        (F.softplus(verdict) + fooled).mean().backward()
+        opt_juror.step()
+        loss = F.softplus(-juror(forged)).mean()
+        opt_forger.zero_grad()
+        loss.backward()
+        opt_forger.step()
+
+
+@program()
+def n_legal_jurors_that_hear_the_forger():
+    """Detached for the juror's step; then with its graph, which is kept for the forger's."""
+    forger, juror = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 6)), Juror()
+    opt_forger = torch.optim.Adam(forger.parameters(), lr=1e-3)
+    opt_juror = torch.optim.Adam(juror.parameters(), lr=1e-3)
+    for whole in (False, True):
+        forged = forger(torch.randn(4, 3))
+        verdict = juror(forged if whole else forged.detach())
+        opt_juror.zero_grad()
+        F.softplus(verdict).mean().backward(retain_graph=whole)
+        opt_juror.step()
+        loss = F.softplus(-juror(forged)).mean()
+        opt_forger.zero_grad()
+        loss.backward()
+        opt_forger.step()
+
+
 # -- what a module keeps in a buffer
 
 
