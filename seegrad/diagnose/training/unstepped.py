@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
+from math import prod
 
 from seegrad.diagnose.evidence import label, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.mend.lines import parts_of
 from seegrad.diagnose.training.freezes import trained_step
 from seegrad.diagnose.training.steps import Round, leaf_of, leaves_of, names, reached, rounds
 from seegrad.model.recording import Clue, Diagnosis, Frame, GradientUse, Place, Recording
@@ -192,13 +195,15 @@ IN_VAIN = 3
 
 PENALTY = DiagnosisKind("penalty_unused", "note", marked("a penalty that nothing takes up"))
 NOT_TAKEN = marked(
-    "{Culprit} computes {label} of a gradient that was asked for with a graph of its own, again and again, and no "
-    "backward call comes for it: the step on {victim} trains nothing by it."
+    "{Culprit} makes the loss without {label}, which line {made} computes of a gradient that was asked for with a "
+    "graph of its own, again and again: no backward call comes for it, and the step on {victim} trains nothing by it."
 )
 ADD_IT = marked(
     "If it is a penalty, add it to the loss before the backward call; if it is only to be watched, leave "
     "`create_graph=True` out."
 )
+NUMBERS = frozenset({"item", "detach", "tolist", "numpy", "cpu"})
+"""Methods by which a term is added up to be looked at."""
 
 
 @finder(order=28)
@@ -213,31 +218,80 @@ def find_penalties(recording: Recording) -> Iterator[Diagnosis]:
         ends = [_end(recording, frame, ran) for frame in frames]
         end = ends[-1]
         step = trained_step(recording, reach(recording, (end,)), frames[0].index) if end is not None else None
-        if end is not None and step is not None and None not in ends:
-            place = _bound(recording, recording.tensors[end].name) or made_at(recording, end)
+        if end is not None and step is not None and None not in ends and not _is_added(recording, end):
+            made = _bound(recording, recording.tensors[end].name) or made_at(recording, end)
             finding = Finding(
                 recording=recording,
                 kind=PENALTY,
                 frame=step.frame,
-                culprit=place,
+                culprit=_loss_between(recording, frames[0], step, end) or made,
                 victim=step.place,
                 tensor=end,
             )
-            facts: dict[str, Word] = {"label": label(recording, end)}
+            facts: dict[str, Word] = {"label": label(recording, end), "made": made.line if made else 0}
             yield finding.told(NOT_TAKEN, ADD_IT, facts)
 
 
 def _end(recording: Recording, asked: Frame, ran: set[int]) -> int | None:
-    """The last number that is computed of these gradients; None where some of it led to a backward call, or none is."""
-    computed, last = set(asked.outputs), None
+    """The last that is computed of these gradients and has fewer numbers than they, by its name where it has one.
+
+    None where some of it led to a backward call, or none is: forces have as many numbers as places.
+    """
+    computed, found = set(asked.outputs), list[int]()
+    size = max(prod(recording.tensors[tensor].shape) for tensor in asked.outputs)
     for frame in recording.frames[asked.index + 1 :]:
         if frame.phase == "forward" and not computed.isdisjoint(frame.inputs):
             if not ran.isdisjoint(frame.nodes):
                 return None
             fresh = [tensor for tensor in frame.outputs if recording.tensors[tensor].requires_grad]
             computed |= set(fresh)
-            last = next((tensor for tensor in fresh if not recording.tensors[tensor].shape), last)
-    return last
+            found += [tensor for tensor in fresh if prod(recording.tensors[tensor].shape) < size]
+    named = (tensor for tensor in reversed(found) if recording.tensors[tensor].name is not None)
+    return next(named, found[-1] if found else None)
+
+
+def _loss_between(recording: Recording, asked: Frame, step: GradientUse, end: int) -> Place | None:
+    """The line of the loss whose backward call follows, before that step, to what is behind a penalty."""
+    behind, calls = reach(recording, (end,)), dict[int, Frame]()
+    for frame in recording.frames[asked.index + 1 : step.frame + 1]:
+        if frame.backward is None or frame.backward == asked.backward or frame.running is None:
+            continue
+        first = calls.setdefault(frame.backward, frame)
+        if recording.nodes[frame.running].leaf in behind and first.running is not None:
+            loss = next(iter(recording.nodes[first.running].outputs), None)
+            return None if loss is None else _set_above(recording, loss, first.place)
+    return None
+
+
+def _set_above(recording: Recording, loss: int, call: Place | None) -> Place | None:
+    """The line that gives the loss its name, the nearest above its backward call; else the one that computes it."""
+    name, made = recording.tensors[loss].name, made_at(recording, loss)
+    sets = re.compile(rf"{re.escape(name)}\s*=(?!=)") if name is not None else None
+    if sets is None or call is None or made is None or sets.match(made.code):
+        return made
+    above = [each for each in recording.code if each[0] < call.line and sets.match(each[1].strip())]
+    line, text = above[-1] if above and call.file == recording.code_file else (0, "")
+    return Place(recording.code_file, line, text.strip()) if line else made
+
+
+def _is_added(recording: Recording, tensor: int) -> bool:
+    """Does a line of the block's add it to something, in laps that aren't kept perhaps, and not its numbers alone?"""
+    name = recording.tensors[tensor].name
+    lines = (text for _, text in recording.code if name is not None and name in text and "+" in text)
+    parts = (part for text in lines for part in parts_of(text.strip()))
+    sums = (part for part in parts if isinstance(part, ast.BinOp | ast.AugAssign) and isinstance(part.op, ast.Add))
+    terms = (each for part in sums for each in _operands(part))
+    return any(name in names and NUMBERS.isdisjoint(names) for names in map(_named, terms))
+
+
+def _operands(part: ast.BinOp | ast.AugAssign) -> list[ast.expr]:
+    return [part.left, part.right] if isinstance(part, ast.BinOp) else [part.value]
+
+
+def _named(term: ast.expr) -> set[str]:
+    """The variables and attributes in a term."""
+    found = [each for each in ast.walk(term) if isinstance(each, ast.Name | ast.Attribute)]
+    return {ast.unparse(each) for each in found} | {each.attr for each in found if isinstance(each, ast.Attribute)}
 
 
 def _bound(recording: Recording, name: str | None) -> Place | None:

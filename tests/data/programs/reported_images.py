@@ -341,6 +341,57 @@ def q_centre_of_an_empty_cluster():
         optimizer.step()
 
 
+@program("penalty_unused", tensor="steepness")
+def q_steepness_of_each_tide_that_is_only_printed():
+    """LixiangHan/GANs-for-1D-Signal#7, for a critic of tides: one number for each, shown now and then."""
+    critic, maker = nn.Sequential(nn.Linear(12, 8), nn.Tanh(), nn.Linear(8, 1)), nn.Linear(3, 12)
+    opt_critic = torch.optim.Adam(critic.parameters(), lr=1e-3)
+    opt_maker = torch.optim.Adam(maker.parameters(), lr=1e-3)
+    shown = []
+    for tide in range(5):
+        real = torch.sin(torch.linspace(0, 6, 12) + 6 * torch.rand(8, 1))
+        made = maker(torch.randn(8, 3))
+        between = (0.5 * real + 0.5 * made).detach().requires_grad_()
+        score = critic(between)
+        slope = torch.autograd.grad(score, between, torch.ones_like(score), create_graph=True)[0]
+        steepness = 10 * (slope.norm(dim=1) - 1).square()
+        verdict = (critic(made.detach()) - critic(real)).mean()  # culprit
+        opt_critic.zero_grad()
+        verdict.backward()
+        opt_critic.step()  # victim
+        loss = -critic(made).mean()
+        opt_maker.zero_grad()
+        loss.backward()
+        opt_maker.step()
+        if tide % 2 == 0:
+            shown.append(steepness.mean().item())
+
+
+@program()
+def q_legal_slopes_that_are_meant_so():
+    """A penalty of every fourth lap; forces that are compared without a graph, while the energy alone trains."""
+    critic = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+    energy = nn.Sequential(nn.Linear(3, 6), nn.Tanh())
+    optimizer = torch.optim.SGD([*critic.parameters(), *energy.parameters()], lr=0.01)
+    errors = []
+    for lap in range(8):
+        real = torch.randn(6, 4, requires_grad=True)
+        score = critic(real)
+        (slope,) = torch.autograd.grad(score.sum(), real, create_graph=True)
+        smooth = slope.square().sum(1)
+        loss = F.softplus(-score).mean()
+        if lap % 4 == 0:
+            loss = loss + smooth.mean()
+        places = torch.randn(6, 3, requires_grad=True)
+        total = energy(places).sum()
+        forces = -torch.autograd.grad(total, places, create_graph=True)[0]
+        with torch.no_grad():
+            errors.append((forces - places).abs().mean())
+        optimizer.zero_grad()
+        (loss + (total - 1).square()).backward()
+        optimizer.step()
+
+
 @program("penalty_unused")
 def q_penalty_never_added():
     """LixiangHan/GANs-for-1D-Signal#7, Ha0Tang/AttentionGAN#27."""
@@ -350,7 +401,7 @@ def q_penalty_never_added():
         mixed = (alpha * real + (1 - alpha) * fake).requires_grad_(True)
         score = netD(mixed)
         (gradient,) = torch.autograd.grad(score.sum(), mixed, create_graph=True)
-        return scale * ((gradient.norm(2, dim=1) - 1) ** 2).mean()  # culprit
+        return scale * ((gradient.norm(2, dim=1) - 1) ** 2).mean()
 
     torch.manual_seed(0)
     netG = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 8))
@@ -363,7 +414,7 @@ def q_penalty_never_added():
             fake = netG(torch.randn(8, 4)).detach()
             real_score, fake_score = netD(real), netD(fake)
             penalty = grad_penalty(netD, real, fake)
-            loss_D = fake_score.mean() - real_score.mean()
+            loss_D = fake_score.mean() - real_score.mean()  # culprit
             optD.zero_grad()
             loss_D.backward()
             optD.step()
