@@ -217,6 +217,10 @@ def always_writes(name: str) -> bool:
 # -- what it does
 
 
+MADE_BY_MODULES = frozenset({"softmax", "sigmoid"})
+"""Ops that may be a module's, whose building is of interest beside the line that calls it."""
+
+
 class Op:
     """Looks before the call when it's made; then `done` or `failed` says how the call ended.
 
@@ -264,7 +268,7 @@ class Op:
         state.new_event(user, frames=frames, direct=user is frame, deep=strange)
         self._module = state.module(module)  # after the event: its names are known now
         self._built: Place | None = None
-        if self._option and module is not None and user is not None:
+        if (self._option or call.name in MADE_BY_MODULES) and module is not None and user is not None:
             self._built = state.built.line(module, user, self._module)
         self._applied = self._applying(frame) if not self._graph and _torch.may_apply() else None
         if late:

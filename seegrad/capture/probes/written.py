@@ -360,9 +360,12 @@ def _puts(statement: ast.stmt, name: str) -> bool:
 FLAG = "inplace"
 """What modules of torch's that may write in place are told it by."""
 
+PROBABILITIES = frozenset({"Softmax", "Softmax2d", "Sigmoid"})
+"""Modules of torch's that a container often ends with, and a loss may do without."""
+
 
 class BuiltModules:
-    """Of modules of torch's that write in place, since they were built so: the lines that built them."""
+    """Of modules of torch's that write in place, since they were built so, or make probabilities: who built them."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -378,14 +381,15 @@ class BuiltModules:
 
     def _look(self, call: FrameType, user: FrameType, path: str) -> Place | None:
         module = call.f_locals["self"]
-        if not _is_torchs(module) or FLAG not in inspect.signature(type(module)).parameters:
+        given = list(inspect.signature(type(module)).parameters)
+        if not _is_torchs(module) or not (FLAG in given or type(module).__name__ in PROBABILITIES):
             return None  # what a module of the user's own writes, a line of it says
         (owner, *_) = [*_owners(call), None]
         parts, places = path.split("."), [(user.f_code.co_filename, 0)]
         if owner is not None:
             names = (name for name, each in owner.named_modules() if each is module)
             parts, places = next(names, "").split("."), list(_constructors(type(owner)))
-        flag = list(inspect.signature(type(module)).parameters).index(FLAG)
+        flag = given.index(FLAG) if FLAG in given else None
         for file, first in places:
             line = built_on(self._source.text(file), first, tuple(parts), type(module).__name__, flag)
             if line is not None:
@@ -415,11 +419,12 @@ def _constructors(kind: type) -> Iterator[tuple[str, int]]:
 
 
 @lru_cache(maxsize=256)
-def built_on(text: str, first: int, path: tuple[str, ...], kind: str, flag: int) -> int | None:
+def built_on(text: str, first: int, path: tuple[str, ...], kind: str, flag: int | None) -> int | None:
     """The line that builds the module of that kind, in place, to which a path leads from what a function stores.
 
-    The function begins on line `first`, 0 for all of the text; `flag`: the place of `inplace` among arguments. Where
-    the path is lost, it's the only such line, if there is but one: of the function, else of the text.
+    The function begins on line `first`, 0 for all of the text; `flag`: the place of `inplace` among arguments, None for
+    a kind that has none. Where the path is lost, it's the only such line, if there is but one: of the function, else of
+    the text.
 
     >>> text = "net = Sequential(\\n    Linear(2, 2),\\n    ReLU(inplace=True),\\n)\\nother = ReLU(True)\\n"
     >>> built_on(text, 0, ("net", "1"), "ReLU", 0), built_on(text, 0, ("other",), "ReLU", 0)
@@ -430,9 +435,9 @@ def built_on(text: str, first: int, path: tuple[str, ...], kind: str, flag: int)
     """
     inside = [each for each in definitions(text) if _first(each) == first]
     scope = list(ast.walk(inside[0])) if inside else list(nodes(text))
-    found = [call for call in _led_to(_stored_in(scope), path) if _in_place(call, kind, flag)]
+    found = [call for call in _led_to(_stored_in(scope), path) if _builds(call, kind, flag)]
     for among in (found, scope, nodes(text)):
-        lines = {each.lineno for each in among if isinstance(each, ast.Call) and _in_place(each, kind, flag)}
+        lines = {each.lineno for each in among if isinstance(each, ast.Call) and _builds(each, kind, flag)}
         if len(lines) == 1:
             return lines.pop()
     return None
@@ -442,11 +447,13 @@ def _first(definition: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) ->
     return min(each.lineno for each in (definition, *definition.decorator_list))
 
 
-def _in_place(call: ast.Call, kind: str, flag: int) -> bool:
-    """Does this call build one of that kind which writes in place?"""
+def _builds(call: ast.Call, kind: str, flag: int | None) -> bool:
+    """Does this call build one of that kind, which writes in place if it may?"""
+    if flag is None or called(call.func) != kind:
+        return called(call.func) == kind
     given = [each.value for each in call.keywords if each.arg == FLAG] or call.args[flag : flag + 1]
     off = any(isinstance(each, ast.Constant) and not each.value for each in given)
-    return bool(given) and not off and called(call.func) == kind
+    return bool(given) and not off
 
 
 def _stored_in(scope: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:

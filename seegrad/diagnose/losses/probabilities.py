@@ -88,7 +88,7 @@ def find_probabilities(recording: Recording) -> Iterator[Diagnosis]:
         shown = ran(recording, frame) if made is not None and made.place not in told else None
         if made is not None and shown is not None:
             told.add(made.place)
-            yield _describe(recording, Mistake(made, frame, shown), alone=ways.is_alone(made.place))
+            yield _describe(recording, Mistake(made, frame, shown), alone=ways.is_alone(made))
 
 
 class _Given:
@@ -121,9 +121,11 @@ class _Given:
     def _keeps_history(self, made: Frame) -> bool:
         return any(self._recording.tensors[tensor].requires_grad for tensor in made.outputs)
 
-    def is_alone(self, place: Place | None) -> bool:
-        """Is nothing done with all that is made on that line but that losses get it, or the largest is chosen?"""
-        makes = [frame for frame in self._recording.frames if frame.op in LOGS and frame.place == place]
+    def is_alone(self, made: Frame) -> bool:
+        """Is nothing done with all that is made there but that losses get it, or the largest is chosen?"""
+        on, built = made_on(made), made.built
+        frames = [frame for frame in self._recording.frames if frame.op in LOGS]
+        makes = [frame for frame in frames if (frame.built == built if on == built else frame.place == made.place)]
         waiting = [tensor for frame in makes for tensor in frame.outputs]
         for tensor in waiting:  # grows while it's read
             for taker in self._makers.takers(tensor):
@@ -134,6 +136,13 @@ class _Given:
         return True
 
 
+def made_on(made: Frame) -> Place | None:
+    """The line to change: of a module in a container the one that builds it, since no line calls it by its name."""
+    own = made.module.rpartition(".")[2]
+    names = made.place is not None and re.search(rf"(?<!\w){re.escape(own)}(?!\w)", made.place.code) is not None
+    return made.place if made.built is None or names else made.built
+
+
 def _describe(recording: Recording, found: Mistake, *, alone: bool) -> Diagnosis:
     how, again = TAKES[found.loss.op]
     tensor = next(iter(found.made.outputs), None)
@@ -141,7 +150,7 @@ def _describe(recording: Recording, found: Mistake, *, alone: bool) -> Diagnosis
         recording=recording,
         kind=PROBABILITIES,
         frame=found.shown.index,
-        culprit=found.made.place,
+        culprit=made_on(found.made),
         victim=found.loss.place,
         node=recording.nodes[found.made.nodes[0]],
         tensor=tensor,

@@ -69,6 +69,8 @@ def _ways(recording: Recording, diagnosis: Diagnosis) -> Iterator[tuple[Place | 
             yield culprit, renamed("sample", "rsample")
         case "loss_of_probabilities", how if facts.get("alone"):
             yield culprit, undone(str(facts["op"]), "log_softmax" if how == "logarithm" else "")
+            built = str(facts["op"]).capitalize()  # `nn.Softmax(dim=1)`, where a container ends with it
+            yield culprit, renamed(built, "LogSoftmax" if how == "logarithm" else "Identity")
         case "flag_of_integers", _ if facts["op"] in ("randint", "randperm"):
             yield culprit, without_keyword("requires_grad")
         case "result_dropped", "gradient" if culprit is not None and "torch." not in culprit.code:

@@ -48,6 +48,50 @@ def j_discriminator_that_ends_in_a_sigmoid():
 
 
 @program("loss_of_probabilities", node="SoftmaxBackward0")
+def j_soils_whose_layers_end_in_a_softmax():
+    """NaJaeMin92/pytorch-DANN#7, for soils by their colours: the container is called, its last layer is to go."""
+
+    class Soils(nn.Module):
+        def __init__(self, kinds=5):
+            super().__init__()
+            self.layers = nn.Sequential(
+                nn.Linear(4, 8),
+                nn.ReLU(),
+                nn.Linear(8, kinds),
+                nn.Softmax(dim=1),  # culprit
+            )
+            self.wet = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+
+        def forward(self, colours):
+            return self.layers(colours), self.wet(colours)
+
+    soils = Soils()
+    optimizer = torch.optim.Adam(soils.parameters(), lr=0.02)
+    colours, kinds, wet = torch.rand(20, 4), torch.randint(0, 5, (20,)), torch.rand(20, 1).round()
+    for step in range(3):
+        guess, wetness = soils(colours)
+        loss = F.cross_entropy(guess, kinds)  # victim
+        optimizer.zero_grad()
+        (loss + F.binary_cross_entropy(wetness, wet)).backward()
+        optimizer.step()
+
+
+@program()
+def j_legal_soils_whose_layers_end_in_a_softmax():
+    """Their logarithms are taken before the loss; a sigmoid at the end of a container is what this loss takes."""
+    soils = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 5), nn.Softmax(dim=1))
+    wet = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+    optimizer = torch.optim.Adam([*soils.parameters(), *wet.parameters()], lr=0.02)
+    colours, kinds = torch.rand(20, 4), torch.randint(0, 5, (20,))
+    for step in range(3):
+        loss = F.nll_loss((soils(colours) + 1e-8).log(), kinds)
+        loss = loss + F.binary_cross_entropy(wet(colours), (colours.sum(1, keepdim=True) > 2).float())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("loss_of_probabilities", node="SoftmaxBackward0")
 def j_letters_decoded_into_probabilities():
     """A decoder that gives one step at a time; its loss wants logarithms (tutorials of sequence to sequence)."""
     letters, hidden = 9, 12
