@@ -70,14 +70,15 @@ class Term:
 @finder(order=20)
 def find_cancelled_differences(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of such a difference, of which something is computed that a backward call comes through."""
-    makers, told = None, set[Place]()
+    makers, above, told = None, dict[int, list[Node]](), set[Place]()
     ran = {frame.running for frame in recording.frames if frame.running is not None}
     for frame in recording.frames:
         if frame.op not in MINUS | REVERSED or ran.isdisjoint(frame.nodes) or frame.place in (None, *told):
             continue
         makers = makers or Makers(recording)
         tensor = _cancelled(recording, makers, frame)
-        taker = _taker(recording, frame.nodes[0], ran) if tensor is not None else None
+        above = above or (_above(recording, ran) if tensor is not None else {})
+        taker = _taker(frame.nodes[0], above) if tensor is not None else None
         if taker is not None and tensor is not None and frame.place is not None:
             told.add(frame.place)
             yield _describe(recording, frame, tensor, taker)
@@ -105,8 +106,11 @@ def _cancelled(recording: Recording, makers: Makers, difference: Frame) -> int |
 
 
 def _parts(made: Frame, term: Term) -> list[Term]:
-    """What a sum, a difference or a detach is made of; nothing where it's another op, or scales what it adds."""
-    if made.place is not None and "alpha" in made.place.code:
+    """What a sum, a difference or a detach is made of; nothing where it's another op, or scales what it adds.
+
+    Nor of what only shares memory with it: numbers come from there, and no gradient goes.
+    """
+    if term.tensor not in made.outputs or (made.place is not None and "alpha" in made.place.code):
         return []
     signs = {**dict.fromkeys(PLUS, (1, 1)), **dict.fromkeys(MINUS, (1, -1)), **dict.fromkeys(REVERSED, (-1, 1))}
     if made.op in CUTS | SAME | {"neg", "__neg__"}:
@@ -116,15 +120,25 @@ def _parts(made: Frame, term: Term) -> list[Term]:
     return [Term(tensor, made.index - 1, term.numbers * sign, goes_back * sign) for tensor, sign in pairs]
 
 
-def _taker(recording: Recording, difference: int, ran: set[int]) -> Node | None:
+def _above(recording: Recording, ran: set[int]) -> dict[int, list[Node]]:
+    """Node → those that ran and handed something on to it."""
+    found: dict[int, list[Node]] = {}
+    for node in recording.nodes:
+        for edge in node.edges if node.id in ran else ():
+            if edge.target is not None:
+                found.setdefault(edge.target, []).append(node)
+    return found
+
+
+def _taker(difference: int, above: dict[int, list[Node]]) -> Node | None:
     """The Node that computes something of the difference, and ran; a straight-through or a further one is none."""
     waiting = [difference]
     for number in waiting:  # grows while it's read
-        above = [each for each in recording.nodes if each.id in ran and any(e.target == number for e in each.edges)]
-        waiting += [each.id for each in above if stem(each.name) in SHAPED and each.id not in waiting]
-        taker = next((each for each in above if stem(each.name) not in SUMS | SHAPED), None)
-        if taker is not None:
-            return taker
+        takers = above.get(number, [])
+        waiting += [each.id for each in takers if stem(each.name) in SHAPED and each.id not in waiting]
+        found = next((each for each in takers if stem(each.name) not in SUMS | SHAPED), None)
+        if found is not None:
+            return found
     return None
 
 
