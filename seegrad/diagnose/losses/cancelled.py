@@ -40,6 +40,8 @@ SUMS = frozenset({"Add", "Sub", "Rsub", "Neg"})
 
 SHAPED = frozenset({"View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "Squeeze", "Unsqueeze", "Clone", "T"})
 
+SCALES = frozenset({"Mul", "Div"})
+
 FARTHEST = 64
 """So many tensors are gone back through."""
 
@@ -58,7 +60,7 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Summand:
     """One of the tensors in a sum, as it was after Frame `until`, and by how much it counts there."""
 
     tensor: int
@@ -90,7 +92,7 @@ def _cancelled(recording: Recording, makers: Makers, difference: Frame) -> int |
     if len(given) != 2 or not all(ref.requires_grad for ref in given):
         return None
     weights: dict[tuple[int, int], Weight] = {}
-    waiting = [Term(difference.outputs[0], difference.index, 1, 1)]
+    waiting = [Summand(difference.outputs[0], difference.index, 1, 1)]
     for term in waiting:  # grows while it's read
         made = makers.maker(term.tensor, term.until)
         parts = _parts(made, term) if made is not None else []
@@ -105,7 +107,7 @@ def _cancelled(recording: Recording, makers: Makers, difference: Frame) -> int |
     return next((tensor for tensor in found if recording.tensors[tensor].requires_grad), None)
 
 
-def _parts(made: Frame, term: Term) -> list[Term]:
+def _parts(made: Frame, term: Summand) -> list[Summand]:
     """What a sum, a difference or a detach is made of; nothing where it's another op, or scales what it adds.
 
     Nor of what only shares memory with it: numbers come from there, and no gradient goes.
@@ -117,7 +119,7 @@ def _parts(made: Frame, term: Term) -> list[Term]:
         signs[made.op] = (-1 if "neg" in made.op else 1, 0)
     goes_back = term.gradient if made.grad_enabled and made.op not in CUTS else 0
     pairs = zip(made.inputs, signs.get(made.op, ()), strict=False) if len(made.inputs) <= 2 else ()
-    return [Term(tensor, made.index - 1, term.numbers * sign, goes_back * sign) for tensor, sign in pairs]
+    return [Summand(tensor, made.index - 1, term.numbers * sign, goes_back * sign) for tensor, sign in pairs]
 
 
 def _above(recording: Recording, ran: set[int]) -> dict[int, list[Node]]:
@@ -135,11 +137,17 @@ def _taker(difference: int, above: dict[int, list[Node]]) -> Node | None:
     waiting = [difference]
     for number in waiting:  # grows while it's read
         takers = above.get(number, [])
-        waiting += [each.id for each in takers if stem(each.name) in SHAPED and each.id not in waiting]
-        found = next((each for each in takers if stem(each.name) not in SUMS | SHAPED), None)
+        waiting += [each.id for each in takers if _hands_on(each) and each.id not in waiting]
+        found = next((each for each in takers if stem(each.name) not in SUMS and not _hands_on(each)), None)
         if found is not None:
             return found
     return None
+
+
+def _hands_on(node: Node) -> bool:
+    """Does it give the same numbers another shape, or another scale that is a plain number or no graph leads to?"""
+    scaled = stem(node.name) in SCALES and sum(edge.target is not None for edge in node.edges) == 1
+    return scaled or stem(node.name) in SHAPED
 
 
 def _describe(recording: Recording, difference: Frame, tensor: int, taker: Node) -> Diagnosis:
