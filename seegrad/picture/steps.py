@@ -68,8 +68,8 @@ def with_verdict(recording: Recording, frames: tuple[SceneFrame, ...]) -> tuple[
         said = _("The gradient of {names} isn't finite: it holds NaN or infinity.").format(names=_(", ").join(broken))
         return (*frames[:-1], replace(frames[-1], diagnosis=said, severity="note"))
     said = counted(
-        "{count} leaf got a gradient; nothing was found.",
-        "{count} leaves got a gradient; nothing was found.",
+        "{count} leaf got a gradient; no problem was found.",
+        "{count} leaves got a gradient; no problem was found.",
         len(leaves),
     )
     return (*frames[:-1], replace(frames[-1], diagnosis=said.format(count=len(leaves))))

@@ -170,14 +170,14 @@ def test_the_gradient_is_followed_to_one_leaf(tab: Page, tmp_path: Path) -> None
 
 
 def test_red_means_wrong(tab: Page, tmp_path: Path) -> None:
-    """A healthy training loop shows no red at any step, and ends by saying that nothing was found."""
+    """A healthy training loop shows no red at any step, and ends by saying that no problem was found."""
     visit(tab, tmp_path, page_text(record(LOOP)))
     tab.locator(".sg-tl input").focus()
     red = """() => [...document.querySelectorAll(".sg *")].filter((each) => {
         const style = getComputedStyle(each);
         return !each.closest("defs, .ghost") && [style.fill, style.stroke, style.color].includes("rgb(195, 32, 31)");
     }).length"""
-    assert tab.locator(".dg.calm").inner_text() == "2 leaves got a gradient; nothing was found."
+    assert tab.locator(".dg.calm").inner_text() == "2 leaves got a gradient; no problem was found."
     assert tab.evaluate(red) == 0
     assert "var(--er)" not in (tab.locator(".sg-tl .seg").get_attribute("style") or "")
     raising = record(SHOWN["l1_l4"])

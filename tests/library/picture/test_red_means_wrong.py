@@ -46,7 +46,7 @@ def test_a_healthy_run_ends_with_its_leaves() -> None:
         net(torch.ones(4, 3)).sum().backward()
         opt.step()
     scene = draw(rec.recording)
-    assert scene.frames[-1].diagnosis == "2 leaves got a gradient; nothing was found."
+    assert scene.frames[-1].diagnosis == "2 leaves got a gradient; no problem was found."
     assert scene.frames[-1].severity is None
     assert " hm" not in scene.body
     assert draw(rec.recording, lang="zh").frames[-1].diagnosis == "2 个叶子张量得到了梯度；没有发现问题。"
@@ -61,7 +61,7 @@ def test_a_run_with_a_finding_or_without_a_backward_claims_nothing() -> None:
         out.data.zero_()
         out.sum().backward()
     for rec in (forward, finding):
-        assert not any("nothing was found" in frame.diagnosis for frame in draw(rec.recording).frames)
+        assert not any("no problem was found" in frame.diagnosis for frame in draw(rec.recording).frames)
 
 
 def test_numbers_that_are_none_are_marked_at_card_edge_and_leaf_and_in_the_verdict() -> None:
