@@ -182,14 +182,16 @@ def _empty(middle: float, y: float, keeps_from: int, first: int) -> list[str]:
 
 
 def _captions(card: Card, top: float, keeps_from: int, steps: int) -> list[str]:
-    """`.grad`, or `∂`: with shares the caption tells their number instead of `flows`."""
+    """`.grad`, or `∂`: shares are told instead of `flows`, and beside "wrong" stands the sign alone."""
     lit = card.gradients[0][0] if card.gradients else steps
-    shared = card.shares[0][0] if card.shares else steps
+    shared = card.shares[0][0] if card.shares and card.kind != "leaf" else steps
+    wrong = card.wrong_from if card.wrong_from is not None else steps
     came = spans(card.gradients, steps) if card.kind == "leaf" else []
     handed = [(since, until) for since, until, each in came if not each.kept]
     parts = []
     for caption, since, until in (
-        (_("∂ flows"), 0, min(keeps_from, shared if card.kind != "leaf" else steps) - 1),
+        (_("∂ flows"), 0, min(keeps_from, shared, wrong) - 1),
+        ("∂", wrong, keeps_from - 1),
         *((".grad", *each) for each in _without(keeps_from, steps - 1, handed)),
         *((_("∂, returned"), *each) for each in handed),
     ):
@@ -220,8 +222,6 @@ def _share(
     wrong_from = card.wrong_from if card.wrong_from is not None else until + 1
     told_until = min(kept_from, wrong_from) - 1  # then "wrong" needs the room
     words = [text(said, 12, y, "cap on", until=told_until)] if told_until >= since else []
-    if max(since, wrong_from) < min(kept_from, until + 1):
-        words.append(text("∂", 12, y, "cap on", since=max(since, wrong_from), until=kept_from - 1))
     if kept_from <= until and kept_from < wrong_from:
         words.append(text(said, width - 11, y, "cap on", anchor="end", since=kept_from, until=wrong_from - 1))
     room = width - 16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,6 +15,8 @@ import seegrad
 from seegrad.model.recording import Hook, HookCall, Place, Recording
 from seegrad.picture import draw, still
 from seegrad.picture.sketch import Card, Pill, Sketch, sketch
+from seegrad.picture.svg.sizes import NUMBER_PX
+from seegrad.words.widths import columns
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -70,6 +73,16 @@ def one_leaf_twice(*, keep: bool) -> Recording:
     return recorded(program, leaf(1, 2))
 
 
+def captions_overlap(slot: ElementTree.Element) -> bool:
+    """Do two captions on one line of a slot stand on each other? All are of the 11 px face."""
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for each in slot.iter(f"{SVG}text"):
+        x, wide = float(each.get("x", 0)), columns(each.text or "") * NUMBER_PX
+        left = {"end": x - wide, "middle": x - wide / 2}.get(each.get("text-anchor", ""), x)
+        spans.setdefault(each.get("y", ""), []).append((left, left + wide))
+    return any(before[1] > after[0] for row in spans.values() for before, after in pairwise(sorted(row)))
+
+
 # gradients that add up
 
 
@@ -118,6 +131,17 @@ def test_saved_tensors_are_there_until_a_call_frees_them() -> None:
     after = svg(recording, times.freed)
     assert said(after, "pins") == []
     assert len(having(after, "lg-free")) == 1
+
+
+def test_no_caption_of_a_narrow_card_that_is_wrong_stands_on_another() -> None:
+    def program(points: torch.Tensor, scale: torch.Tensor) -> None:
+        squares = (points * scale).pow(2).sum(1)
+        torch.where(squares > 0, squares.sqrt(), torch.zeros_like(squares)).mean().backward()
+
+    recording = recorded(program, torch.tensor([[1.0, 2.0], [0.0, 0.0]]), leaf(1, 1))
+    assert "wrong" in said(svg(recording), "flow")
+    for step in range(len(recording.frames)):
+        assert not any(captions_overlap(slot) for slot in having(svg(recording, step), "slot"))
 
 
 def test_what_was_freed_stays_freed_when_backward_fails() -> None:
