@@ -126,9 +126,9 @@ def _box(class_: str, *more: str, rx: float = 3) -> str:
     return el("g", el("rect", class_="bx", x=0, y=-6, width=18, height=12, rx=rx), *more, class_=class_)
 
 
-def _tag(label: str) -> str:
+def _tag(label: str, class_: str = "pin") -> str:
     outline = "M1 -6.5h16a2 2 0 0 1 2 2v9a2 2 0 0 1 -2 2h-16a2 2 0 0 1 -2 -2v-9a2 2 0 0 1 2 -2z"
-    return el("g", el("path", d=outline), text(label, 9, 3.4, "", anchor="middle"), class_="pin")
+    return el("g", el("path", d=outline), text(label, 9, 3.4, "", anchor="middle"), class_=class_)
 
 
 SAMPLES = {
@@ -183,11 +183,7 @@ SAMPLES = {
         el("rect", class_="share", x=1, y=2.5, width=8, height=3, rx=1.5),
         class_="slot flow",
     ),
-    "free": el(
-        "g",
-        el("path", d="M1 -6.5h16a2 2 0 0 1 2 2v9a2 2 0 0 1 -2 2h-16a2 2 0 0 1 -2 -2v-9a2 2 0 0 1 2 -2z"),
-        class_="pin free",
-    ),
+    "free": _tag("v0", "pin free"),
     "retain": el("g", el("rect", class_="edge", x=0, y=-6, width=18, height=12, rx=3), class_="slot keep"),
     "pin": _tag("v0"),
     "bare": _tag("•"),

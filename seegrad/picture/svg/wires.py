@@ -197,8 +197,8 @@ class Wiring:
         where, ends = f"translate({place[0]:.1f} {place[1]:.1f})", _ends(wire)
         if bad is None:
             held = el("g", *tag, class_="pin", transform=where, since=wire.born, until=until, data_w=ends)
-            hollow = el("g", *tag[:2], class_="pin free", transform=where, since=freed, data_w=ends)
-            return held if freed is None else held + hollow
+            struck = el("g", *tag, class_="pin free", transform=where, since=freed, data_w=ends)
+            return held if freed is None else held + struck
         return el("g", *tag, class_="pin", transform=where, since=wire.born, until=bad.since - 1, data_w=ends) + el(
             "g", *tag, class_=f"pin bad {bad.severity}", transform=where, since=bad.since, data_w=ends
         )
