@@ -7,5 +7,12 @@ export function play(el: HTMLElement, data: Scene, step = firstLook(readScene(da
   return mount(el, data, plainHost(step));
 }
 
-/** Where a page about one program opens: nothing around the picture says what was found, or where. */
-export const finding = (data: Scene): number => firstFinding(readScene(data));
+/** A page about one program: it opens where something was found, since nothing around the picture says so; keys that nothing on it has the focus for are the picture's. */
+export function alone(el: HTMLElement, data: Scene): () => void {
+  const onKey = (event: KeyboardEvent) => {
+    if (event.target === document.body && !el.firstElementChild!.dispatchEvent(new KeyboardEvent("keydown", event))) event.preventDefault();
+  };
+  document.addEventListener("keydown", onKey);
+  const done = play(el, data, firstFinding(readScene(data)));
+  return () => { document.removeEventListener("keydown", onKey); done(); };
+}

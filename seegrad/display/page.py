@@ -58,7 +58,7 @@ pre {{ white-space: pre-wrap; }}
 """
 ONE = """<script id="scene" type="application/json">{scene}</script>"""
 PLAYED = """const scene = JSON.parse(document.getElementById("scene").textContent);
-seegrad.play(document.getElementById("picture"), scene, seegrad.finding(scene));"""
+seegrad.alone(document.getElementById("picture"), scene);"""
 SEVERAL = """for (const scene of document.querySelectorAll("script[data-for]"))
   seegrad.play(document.getElementById(scene.dataset.for), JSON.parse(scene.textContent));"""
 

@@ -25,6 +25,9 @@ export function quiet<T extends Element>(element: T): T {
   return element;
 }
 
+/** A button that does nothing now may have the focus, and keeps it. */
+export const unusable = (button: HTMLElement, is: boolean) => button.setAttribute("aria-disabled", String(is));
+
 /** A box whose inside doesn't fit scrolls by keyboard too. */
 export function reachable(box: HTMLElement) {
   if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) quiet(box).setAttribute("tabindex", "0");

@@ -1,5 +1,5 @@
 /** All passes of a training loop as one strip, as high as their loss; one of them is shown. */
-import { h, icon, quiet } from "./dom";
+import { h, icon, quiet, unusable } from "./dom";
 import type { Event } from "../state/machine";
 import { drawnAt, type Pass, type Scene, type Severity } from "../state/scene";
 import type { Words } from "./words";
@@ -48,8 +48,8 @@ export function strip(scene: Scene, w: Words, send: (event: Event) => void): Str
       label.textContent = here.label;
       loss.textContent = here.loss && `${w.loss} ${here.loss}`;
       range.setAttribute("aria-valuetext", [here.label, loss.textContent, worst(here) && w.found].filter(Boolean).join(", "));
-      prev.disabled = !place;
-      next.disabled = place === passes.length - 1;
+      unusable(prev, !place);
+      unusable(next, place === passes.length - 1);
     },
   };
 }

@@ -5,7 +5,7 @@ import { answerPanel } from "../answer/panel";
 import { save } from "../export/save";
 import { fixPanel, type Trial } from "../fix/fix";
 import { type AskPanel, askPanel } from "./ask";
-import { h, icon, type IconName, quiet, reachable, watchTheme } from "./dom";
+import { h, icon, type IconName, quiet, reachable, unusable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { type Focus, picture, SIGNS } from "./picture";
@@ -124,7 +124,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const foot = h("div", { class: "sg-ft" }, code, exercise ? "" : info.element);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons, file.element);
-  const root = h("div", { class: "sg", role: "group", "aria-label": w.graph }, passes.element, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, foot, pic.legend, live);
+  const root = quiet(h("div", { class: "sg", role: "group", tabindex: -1, "aria-label": w.graph }, passes.element, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, foot, pic.legend, live));
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
   root.classList.toggle("loop", !!scene.passes.length);
@@ -145,6 +145,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const frame = scene.frames[now.step];
     const drawn = drawnAt(scene, now.step);
     if (!frame) return;
+    const held = root.contains(document.activeElement);
     root.dataset.phase = frame.severity === "wrong" ? "error" : frame.phase;
     const given = answer();
     const open = question && !given;
@@ -165,8 +166,8 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     file.show(!!open);
     line.show(now.step, end, !!open);
     panel?.show(draft, given, marked ?? {});
-    first.disabled = prev.disabled = now.step === 0;
-    next.disabled = last.disabled = now.step === end;
+    for (const each of [first, prev]) unusable(each, now.step === 0);
+    for (const each of [next, last]) unusable(each, now.step === end);
     play.innerHTML = icon(playing ? "pause" : "play");
     play.setAttribute("aria-label", playing ? w.pause : w.play);
     const culprit = lastWrong(scene, now.step)?.culprit;
@@ -187,6 +188,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     live.textContent = `${w.step} ${now.step + 1}: ${frame.text} ${frame.diagnosis}`;
     clearInterval(timer);
     timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;
+    if (held && !root.contains(document.activeElement)) root.focus({ preventScroll: true }); // what had the focus is gone: keys go on
     inSight();
   }
 
@@ -251,6 +253,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
 
   function onKey(event: KeyboardEvent): boolean {
     const target = event.target as HTMLElement;
+    if (event.ctrlKey || event.metaKey || event.altKey) return false; // the browser's
     if (target.matches("input:not([type=range])")) {
       if (event.key === "Enter") commit();
       return event.key === "Enter";
@@ -262,7 +265,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     else if (part && event.key === "g") turn("path");
     else if (target === pic.box && event.key.startsWith("Arrow")) return false; // it scrolls
     else if (part && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(part, event.key === "ArrowDown" ? 1 : -1);
-    else if (!event.ctrlKey && !event.metaKey && size.key(event.key)) return true;
+    else if (size.key(event.key)) return true;
     else if (event.shiftKey && /^Arrow(Left|Right)$/.test(event.key) && scene.passes.length) send({ kind: "passes", by: event.key === "ArrowLeft" ? -1 : 1 });
     else if (KEYS[event.key]) send(KEYS[event.key]!);
     else if (event.key === " " && target.tagName !== "BUTTON") send({ kind: "toggle" });

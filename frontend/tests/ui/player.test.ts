@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Question, Scene } from "../../src/state/scene";
-import { play } from "../../src/standalone";
+import { alone, play } from "../../src/standalone";
 import entry from "../../src/widget";
 import { BODY, question, scene } from "../scene";
 
@@ -31,6 +31,36 @@ describe("the player", () => {
     key(range, "Home");
     expect($(".sg-ct").textContent).toBe("1 / 4");
     expect(key(range, "b")).toBe(true);
+  });
+  it("has the keys of a page that is about one program, but for what is typed and what is the browser's", () => {
+    const typed = document.createElement("input");
+    document.body.append(typed);
+    const done = alone(el, scene());
+    const told = () => $(".sg-ct").textContent;
+    key(document.body, "Home");
+    expect(key(document.body, "ArrowRight")).toBe(false);
+    expect(told()).toBe("2 / 4");
+    expect(key(typed, "ArrowRight")).toBe(true);
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", altKey: true, bubbles: true }));
+    expect(told()).toBe("2 / 4");
+    done();
+    typed.remove();
+    expect(key(document.body, "ArrowRight")).toBe(true);
+  });
+  it("keeps the focus, whatever becomes of what had it", () => {
+    const made = scene();
+    const done = start(made, 1);
+    const previous = $("[aria-label^=Previous]");
+    previous.focus();
+    previous.click();
+    expect([document.activeElement, previous.getAttribute("aria-disabled")]).toEqual([previous, "true"]);
+    const inside = document.createElement("button");
+    $(".sg-in").append(inside);
+    inside.focus();
+    key(inside, "ArrowRight"); // the inspector is written anew
+    expect(document.activeElement).toBe($(".sg"));
+    expect(key($(".sg"), "ArrowRight")).toBe(false);
+    done();
   });
   it("draws one event once, whatever the host tells of it", () => {
     start(scene(), 0);
