@@ -22,11 +22,17 @@ export function save(svg: () => SVGSVGElement | null, root: () => HTMLElement, w
   const menu = button("", () => set(!!choice.hidden));
   menu.innerHTML = icon("save");
   Object.entries({ class: "sg-zm", title: w.save, "aria-label": w.save }).forEach(([name, value]) => menu.setAttribute(name, value));
-  const set = (open: boolean) => { choice.hidden = !open; menu.setAttribute("aria-expanded", String(open)); };
+  const element = h("span", { class: "sg-sm", onkeydown: (event: KeyboardEvent) => { if (event.key === "Escape" && !choice.hidden) { close(); event.stopPropagation(); } } }, menu, choice);
+  const elsewhere = (event: Event) => { if (!event.composedPath().includes(element)) set(false); };
+  const set = (open: boolean) => {
+    choice.hidden = !open;
+    menu.setAttribute("aria-expanded", String(open));
+    for (const kind of ["pointerdown", "focusin"]) document[open ? "addEventListener" : "removeEventListener"](kind, elsewhere);
+  };
   const close = () => { set(false); menu.focus(); };
   set(false);
   return {
-    element: h("span", { class: "sg-sm" }, menu, choice),
+    element,
     show: (asks) => { menu.disabled = asks; if (asks) set(false); },
   };
 }

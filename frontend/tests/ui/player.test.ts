@@ -62,6 +62,18 @@ describe("the player", () => {
     expect(key($(".sg"), "ArrowRight")).toBe(false);
     done();
   });
+  it("puts the choice of a file away again: by Escape, by a press elsewhere, and never by one on itself", () => {
+    start(scene());
+    const [menu, choice] = [$("[aria-label^='Save']"), $(".sg-sv")];
+    menu.click();
+    $(".sg-sv button").dispatchEvent(new Event("pointerdown", { bubbles: true, composed: true }));
+    expect(choice.hidden).toBe(false);
+    key($(".sg-sv button"), "Escape");
+    expect([choice.hidden, document.activeElement]).toEqual([true, menu]);
+    menu.click();
+    $(".sg-cv").dispatchEvent(new Event("pointerdown", { bubbles: true, composed: true }));
+    expect([choice.hidden, menu.getAttribute("aria-expanded")]).toEqual([true, "false"]);
+  });
   it("draws one event once, whatever the host tells of it", () => {
     start(scene(), 0);
     const drawn = vi.spyOn($(".sg-in"), "replaceChildren");
