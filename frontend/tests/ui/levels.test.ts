@@ -113,6 +113,12 @@ describe("levels on the page", () => {
     click(".sg-nr");
     expect($(".sg-svg")?.classList.contains("foc")).toBe(false);
   });
+  it("says why the ways from a part can't be gone yet", () => {
+    const way = () => [$(".sg-nr")?.getAttribute("aria-disabled"), $(".sg-nr")?.title];
+    expect(way()).toEqual(["true", "Click a card or a Function first"]);
+    click("#s1-f1");
+    expect(way()).toEqual(["false", ""]);
+  });
   it("jumps from hit to hit by Enter", () => {
     const input = el.querySelector<HTMLInputElement>(".sg-se input")!;
     input.value = "backward";
