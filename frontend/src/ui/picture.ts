@@ -59,7 +59,6 @@ function drawing(scene: Scene, id: string): Drawing {
     quiet(part);
     for (const kid of part.children) if (kid.tagName !== "title") kid.setAttribute("aria-hidden", "true");
   }
-  parts[0]?.setAttribute("tabindex", "0");
   const labels = parts.map((part) => nameOf(part)?.textContent ?? "");
   const wires = [...svg.querySelectorAll<SVGElement>("[data-w]")].map((element) => ({ element, ends: element.dataset.w?.split(" ") ?? [], flows: element.matches(".e:not(.al, .lo)") }));
   return { svg, keys, timed, parts, labels, wires };
@@ -136,13 +135,13 @@ export function picture(scene: Scene, w: Words): Picture {
     });
   }
 
-  /** One part takes the Tab key, and never one that isn't there yet; a focus that would be lost moves to it. */
+  /** One part takes the Tab key, the one with the focus or what the step is about, and never one that isn't there yet; a focus that would be lost moves to it. */
   function rove() {
     const there = here.parts.filter((part) => part.dataset.s !== "g");
-    const stop = there.find((part) => part.getAttribute("tabindex") === "0") ?? there[0];
-    const lost = here.parts.find((part) => part === document.activeElement)?.dataset.s === "g";
+    const focused = here.parts.find((part) => part === document.activeElement);
+    const stop = [focused, about[0]].find((part) => part && there.includes(part)) ?? there[0];
     for (const part of there) part.setAttribute("tabindex", part === stop ? "0" : "-1");
-    if (lost) stop?.focus();
+    if (focused !== stop && focused) stop?.focus();
     for (const part of here.parts) if (part.dataset.s === "g") part.removeAttribute("tabindex");
   }
 
@@ -191,12 +190,12 @@ export function picture(scene: Scene, w: Words): Picture {
         part.setAttribute("aria-hidden", String(part.dataset.s === "g"));
       }
       if (signed && marked !== marks.mark) { marked = marks.mark; dress(); }
-      rove();
       focusOn(marks.selected, marks.focus);
       const innermost = (letters: string) => here.parts.filter((part) => letters.includes(part.dataset.s ?? "g")).at(-1);
       const seen = partOf(marks.selected) ?? (/[ew]/.test(turned?.dataset.s ?? "") ? undefined : turned);
       about = around(seen ?? innermost("a") ?? innermost("ew"), marks.on);
       opened = !!turned && seen === turned;
+      rove();
     },
     reveal(parts) {
       const wanted = parts ?? (opened ? about.slice(0, 1) : about);

@@ -47,6 +47,14 @@ describe("the player", () => {
     typed.remove();
     expect(key(document.body, "ArrowRight")).toBe(true);
   });
+  it("gives the Tab key to what a step is about, until another part has the focus", () => {
+    start(scene(), 3);
+    const stops = () => [...el.querySelectorAll(".nd[tabindex='0']")];
+    expect(stops()).toEqual([$(".fn")]);
+    $(".leaf").focus();
+    key($(".leaf"), "f");
+    expect(stops()).toEqual([$(".leaf")]);
+  });
   it("keeps the focus, whatever becomes of what had it", () => {
     const made = scene();
     const done = start(made, 1);
