@@ -115,14 +115,11 @@ export function firstLook(scene: Scene | null): number {
   return wrong < 0 ? last : wrong;
 }
 
-/** Where the newest backward with something wrong ends (what it did to the leaves is seen by then), else the newest
- * other step with something wrong, or with a note, else the last. */
+/** The newest step with something wrong, else with a note, else the last. */
 export function firstFinding(scene: Scene | null): number {
   const frames = scene?.frames ?? [];
   const found = (is: (frame: Frame) => boolean) => frames.map(is).lastIndexOf(true);
-  let step = found(isWrong);
-  while (frames[step]?.phase === "backward" && frames[step + 1]?.phase === "backward") step += 1;
-  return [step, found((frame) => frame.severity === "note")].find((each) => each >= 0) ?? firstLook(scene);
+  return [found(isWrong), found((frame) => frame.severity === "note")].find((each) => each >= 0) ?? firstLook(scene);
 }
 
 /** The step of another pass that stands where this one stands in its own; its last for the last. */
@@ -153,7 +150,7 @@ export function levelOf(scene: Scene, id: string, open = ""): string | undefined
   return drawn.some((level) => level.id === home) ? open : home;
 }
 
-const isWrong = (frame: Frame | undefined): frame is Frame => frame?.severity === "error" || frame?.severity === "wrong";
+export const isWrong = (frame: Frame | undefined): frame is Frame => frame?.severity === "error" || frame?.severity === "wrong";
 
 /** Where something is wrong at a step: that has to be in sight. */
 export function levelInSight(scene: Scene, step: number, open = ""): string | undefined {

@@ -2,7 +2,7 @@
 import { h, quiet } from "./dom";
 import type { Mark } from "../state/kinds";
 import { type Line, way } from "../state/ways";
-import { levelAt, type Scene, stateAt } from "../state/scene";
+import { isWrong, levelAt, type Scene, stateAt } from "../state/scene";
 import type { Words } from "./words";
 
 /** What is left at full strength: all, the neighbours of what is selected, the gradient's way to it. */
@@ -24,15 +24,17 @@ export interface Picture {
   /** Hide what an open question asks for, from readers of the screen too. */
   veil(what: string): void;
   show(drawn: Drawn, level: string, marks: Marks): void;
+  /** What has to be in sight at the step, what matters most first. */
+  about(): SVGGElement[];
   /** Scroll inside the box, never the page, until these parts are in sight, else what the step is about. */
-  reveal(parts?: SVGGElement[]): void;
+  reveal(wanted?: SVGGElement[]): void;
 }
 
 interface Timed { element: SVGElement; since: number; until: number; at: string[] | undefined; shown?: boolean }
 interface Wire { element: SVGElement; ends: string[]; flows: boolean }
 interface Drawing { svg: SVGSVGElement; keys: SVGElement[]; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[] }
 
-const AROUND_PX = 28; // a part's tags stand beside and below it
+export const AROUND_PX = 28; // a part's tags stand beside and below it
 const AXES = [["left", "width", "scrollLeft"], ["top", "height", "scrollTop"]] as const;
 
 function drawing(scene: Scene, id: string): Drawing {
@@ -163,6 +165,8 @@ export function picture(scene: Scene, w: Words): Picture {
     return [part, ...[...on, ...near].flatMap((each) => partOf(each) ?? [])];
   }
 
+  const inView = () => (opened ? about.slice(0, 1) : about);
+
   return {
     box, legend, idOf,
     parts: () => here.parts,
@@ -193,12 +197,16 @@ export function picture(scene: Scene, w: Words): Picture {
       focusOn(marks.selected, marks.focus);
       const innermost = (letters: string) => here.parts.filter((part) => letters.includes(part.dataset.s ?? "g")).at(-1);
       const seen = partOf(marks.selected) ?? (/[ew]/.test(turned?.dataset.s ?? "") ? undefined : turned);
-      about = around(seen ?? innermost("a") ?? innermost("ew"), marks.on);
+      const victim = innermost("ew");
+      const [active, wrong] = [innermost("a"), isWrong(drawn.scene.frames[step]) && !box.closest("[data-asks]")];
+      const red = here.wires.flatMap(({ element, ends }) => (element.matches(".eb:not(.ghost)") ? ends.map(partOf) : [])); // what was saved
+      const harm = here.parts.filter((part) => part.matches(".hm:not([data-s=g])")); // the write that did it
+      about = seen || !wrong ? around(seen ?? active ?? victim, marks.on) : [victim, ...red, ...harm, ...marks.on.map(partOf), active].flatMap((part) => part ?? []);
       opened = !!turned && seen === turned;
       rove();
     },
-    reveal(parts) {
-      const wanted = parts ?? (opened ? about.slice(0, 1) : about);
+    about: inView,
+    reveal(wanted = inView()) {
       if (!wanted.length) return;
       const view = box.getBoundingClientRect();
       const places = wanted.map((part) => part.getBoundingClientRect());

@@ -11,7 +11,7 @@ import { inspector } from "./inspector";
 import { type Focus, picture, SIGNS } from "./picture";
 import { type Draft, kindOf, type Marked, marksOf } from "../state/kinds";
 import { type Answer, answerOf, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
-import { drawnAt, lastFix, lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
+import { drawnAt, isWrong, lastFix, lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
 import { type Event, lastStep, reduce, type State } from "../state/machine";
 import { strip } from "./passes";
 import { track } from "./track";
@@ -30,6 +30,10 @@ export interface Host {
 const TICK_MS = 1400;
 const LINE_PX = 20; // of the code
 const AROUND_LINES = 3; // above one that a sentence leads to
+const FEWEST_LINES = 9; // of it that are seen
+const MOST_LINES = 16;
+const ABOVE_PX = 50; // a page's title
+const SCROLLBAR_PX = 12;
 const BESIDE_PX = 300; // the words, where they stand beside a high picture
 const HIGH = 0.6; // of the window: a picture higher than that has its words beside it, where there is room
 const KEYS: Record<string, Event> = { ArrowRight: { kind: "by", steps: 1 }, ArrowLeft: { kind: "by", steps: -1 }, Home: { kind: "first" }, End: { kind: "last" } };
@@ -59,6 +63,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let busy = false;
   let timer = 0;
   let wanted = { step: -1, line: -1 }; // which line of the code has to be in sight at a step: the culprit, or what was asked for
+  let fresh = true; // is this what was seen first?
   let asked = ""; // where and how wide the picture was when it last asked: what is clicked then doesn't move
 
   const answer = (): Answer | null => {
@@ -77,6 +82,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const before = state();
     const after = reduce(scene, before, event);
     playing = after.playing;
+    fresh = false;
     busy = true; // one event is drawn once, however many changes it makes
     host.set({ step: after.step, selected: after.selected, ...(after.level === before.level ? {} : { level: after.level }) });
     busy = false;
@@ -195,13 +201,19 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   /** A high picture leaves no room for the words below it. */
   function arrange() {
     const { width_px, height_px } = levelAt(drawnAt(scene, state().step).scene, state().level);
-    root.classList.toggle("high", height_px > HIGH * innerHeight && width_px + BESIDE_PX <= root.clientWidth);
-    size.show();
+    const wide = width_px + SCROLLBAR_PX;
+    root.classList.toggle("high", height_px > HIGH * innerHeight && wide + BESIDE_PX <= root.clientWidth);
+    root.style.setProperty("--w", `${wide}px`); // however large it is drawn
+    size.show(state().level);
+    const left = innerHeight - ABOVE_PX - root.offsetHeight + foot.offsetHeight;
+    const lines = Math.max(FEWEST_LINES, Math.min(MOST_LINES, Math.floor(left / LINE_PX) - 1));
+    root.style.setProperty("--room", `${lines * LINE_PX + 8}px`); // for the code and the words, in the window with the picture
   }
 
   /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */
   function inSight() {
     const view = `${state().step} ${pic.box.clientWidth}`;
+    if (fresh && !asks() && isWrong(scene.frames[state().step])) size.together(pic.about());
     if (!asks()) pic.reveal();
     else if (view !== asked) pic.reveal(state().step === question?.until_step ? pic.parts().filter((part) => labelOf(question, pic.idOf(part))) : undefined);
     asked = view;

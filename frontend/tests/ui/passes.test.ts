@@ -55,8 +55,6 @@ test("a picture begins where something is wrong, else at its end", () => {
 test("a page of its own begins at what was found: what is wrong, else a note", () => {
   const found = (...severities: Scene["frames"][0]["severity"][]) => firstFinding({ ...scene(), frames: severities.map((severity) => ({ ...scene().frames[0]!, severity })) });
   expect([found(null, "wrong", "note", null), found(null, "note", null), found(null, null)]).toEqual([1, 1, 1]);
-  const after = (phase: Scene["frames"][0]["phase"]) => firstFinding({ ...scene(), frames: [{ ...scene().frames[0]!, phase: "backward", severity: "wrong" }, { ...scene().frames[0]!, phase }] });
-  expect([after("backward"), after("forward")]).toEqual([1, 0]); // what it did to the leaves is seen by then
   expect([firstFinding(looped()), firstFinding(looped("error")), firstFinding(null)]).toEqual([8, 5, 0]);
 });
 
