@@ -69,8 +69,8 @@ def test_what_failed_is_in_sight_with_what_it_saved(name: str, tab: Page, tmp_pa
     inside = """() => {
         const box = document.querySelector(".sg-cv").getBoundingClientRect();
         return [...document.querySelectorAll(".nd.hm")].every((part) => {
-            const place = part.getBoundingClientRect();
-            return place.left >= box.left && place.right <= box.right && place.top >= box.top && place.bottom <= box.bottom;
+            const { left, right, top, bottom } = part.getBoundingClientRect();
+            return left >= box.left && right <= box.right && top >= box.top && bottom <= box.bottom;
         });
     }"""
     assert tab.evaluate(inside), "the write"

@@ -172,11 +172,17 @@ def test_a_pin_stands_where_the_result_leaves_and_names_its_version() -> None:
     assert pin.findtext(f"{SVG}title") == "saved: out at version 0"
 
 
-def test_pins_go_when_their_function_has_run_but_stay_where_it_failed() -> None:
+def test_pins_are_struck_out_when_their_function_has_run_but_not_where_it_failed() -> None:
+    def struck(root: ElementTree.Element) -> list[bool]:
+        pins = [e.get("class", "").split() for g in root.iter() if g.get("class") == "pins" for e in g if len(e)]
+        return ["free" in each for each in pins]
+
     assert words(picture(raising()), "pins") == ["v0"]
+    assert struck(picture(raising())) == [False]
     fine = seed()
-    assert words(picture(fine, 3), "pins")
-    assert not words(picture(fine), "pins")
+    assert struck(picture(fine, 3))
+    assert not any(struck(picture(fine, 3)))
+    assert all(struck(picture(fine)))
 
 
 def test_accumulate_grad_is_no_pill() -> None:
