@@ -251,7 +251,8 @@ def _pill(pill: Pill, nodes: dict[int, Node], tensors: dict[int, TensorRef]) -> 
             if pill.kind == "write"
             else _("autograd recorded nothing")
         )
-        return Item(pill.id, pill.kind, pill.symbol, pill.born, (Row(_("what"), ((0, said),)),))
+        written = (Row(_("writes to"), ((0, pill.writes_to),)),) if pill.writes_to else ()
+        return Item(pill.id, pill.kind, pill.symbol, pill.born, (*written, Row(_("what"), ((0, said),))))
     next_names = [nodes[e.target].name if e.target in nodes else "None" for e in node.edges]
     rows = [Row(_("made by"), ((0, _("{op}  (in place)").format(op=node.op) if node.inplace else node.op),))]
     rows.append(Row("next_functions", ((0, ", ".join(next_names) or _("none")),)))

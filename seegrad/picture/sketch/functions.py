@@ -216,20 +216,27 @@ def put_inner_writes(desk: Desk, frame: Frame, written: list[Write], nodes: list
 
 
 def put_plain_writes(desk: Desk, frame: Frame, written: list[Write]) -> None:
-    """Writes that left no Function: under no_grad, through `.data` or `.detach()`."""
+    """Writes that left no Function: under no_grad, through `.data` or `.detach()`.
+
+    What one op writes to several tensors, it does to each by itself: none is another's input, and of what else it was
+    given, as many for each, the first gets the first.
+    """
+    targets = dict.fromkeys(write.tensor for write in written)
+    rows = len(targets)
+    given = [k for k in dict.fromkeys(frame.inputs) if k in desk.current and k not in targets]
+    own = {tensor: given if len(given) % rows else given[place::rows] for place, tensor in enumerate(targets)}
     for write in written:
         card = desk.known(write.tensor, frame.index)
         if card is None or (desk.cards[card].born == frame.index and desk.cards[card].written):
             continue
-        others = [desk.current[k] for k in frame.inputs if k in desk.current and k != write.tensor]
-        _put_write(desk, frame, write, tuple(dict.fromkeys(others)))
+        _put_write(desk, frame, write, tuple(dict.fromkeys(desk.current[k] for k in own[write.tensor])))
 
 
 def _put_write(desk: Desk, frame: Frame, write: Write, others: tuple[str, ...]) -> None:
     old = desk.current[write.tensor]
     symbol = op_sign(write.op or "write")
     pill = Pill(f"w{write.id}", "write", write.op, symbol, frame.index, inplace=True, off=not frame.grad_enabled)
-    desk.pills[pill.id] = pill
+    desk.pills[pill.id] = replace(pill, writes_to=desk.name(desk.tensors[write.tensor]))
     new = desk.card(write.tensor, frame.index, written=True)
     desk.cards[new] = replace(desk.cards[new], kind=desk.cards[old].kind)
     for other in others:

@@ -141,6 +141,7 @@ class Pill:
     module: str = ""
     hooks: tuple[Hook, ...] = ()
     harmful: bool = False  # the write that a finding is about
+    writes_to: str = ""  # of a write: the name of its tensor
 
     @property
     def name(self) -> str:

@@ -101,14 +101,15 @@ def _grown(recording: Recording, parts: Sketch, room: Room, order: Sequence[Pill
 
 
 def _runs_in_a_circle(root: Group, wires: Sequence[Wire]) -> bool:
-    """Would a line lead from one of its groups back to it?"""
+    """Would a line lead from one of its groups back to it? A result stands with what made it."""
     owner: dict[str, str] = {}
     for number, group in enumerate(root.groups()):
         for inner in group.outermost_first():
             owner |= {item: f"group {number}" for item in inner.items if isinstance(item, str)}
     before: dict[str, set[str]] = {}
-    for wire in wires:
-        source, target = owner.get(wire.source, wire.source), owner.get(wire.target, wire.target)
+    for wire in sorted(wires, key=lambda wire: wire.born):
+        source = owner.get(wire.source, wire.source)
+        target = owner.setdefault(wire.target, source) if wire.kind != "in" else owner.get(wire.target, wire.target)
         if source != target:
             before.setdefault(target, set()).add(source)
     try:
