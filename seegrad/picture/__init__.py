@@ -57,10 +57,10 @@ def _draw(recording: Recording, question: Question | None, lang: str) -> Scene:
     frames = scene_frames(recording, parts, lang, question.veil if question else "")
     if question is None or question.until_step < len(frames) - 1:  # while it is open it says nothing of the end
         frames = with_verdict(recording, frames)
+    passes = stretches(recording) if question is None else ()
+    if passes:
+        return _in_passes(recording, parts, passes, frames, lang)
     if question is None and len(parts.pills) > LEVEL:
-        passes = stretches(recording)
-        if passes:
-            return _in_passes(recording, parts, passes, frames, lang)
         part = excerpt(recording, parts, Stretch(0, len(recording.frames)))
         levels = collapse(recording, part, _room(recording, part))
         if any(bundle.chore for level in levels for bundle in level.sketch.bundles):

@@ -134,8 +134,8 @@ def test_no_training_loop_no_passes(program: object) -> None:
 # -- drawn
 
 
-def test_a_small_loop_is_drawn_whole_as_before() -> None:
-    assert draw(regression(2)).passes == ()
+def test_a_small_loop_is_drawn_by_pass_too() -> None:
+    assert [each.number for each in draw(regression(2)).passes] == [1, 2]
 
 
 def test_every_step_is_told_once_and_drawn_in_its_own_pass(looped: Scene) -> None:
@@ -271,3 +271,54 @@ def test_a_long_chain_is_a_small_page() -> None:
             x = x.sin()
         x.sum().backward()
     assert len(page(rec.recording).encode()) <= CHAIN_BYTES
+
+
+# -- an optimiser's step
+
+
+class Net(nn.Module):
+    """Layers whose results have names inside `forward`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.a(x))
+        x = torch.relu(self.b(x))
+        return self.c(x)
+
+
+def stepped(model: nn.Module, clip: float = 0.0) -> Recording:
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.ones(3, 4)
+    with seegrad.record() as rec:
+        for _ in range(2):
+            optimiser.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            if clip:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimiser.step()
+    return rec.recording
+
+
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "model", [Net(), nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))], ids=["module", "sequential"]
+)
+def test_a_step_is_one_box_with_a_pill_for_each_parameter_and_it_alone(model: nn.Module, clip: float) -> None:
+    scene = draw(stepped(model, clip)).passes[-1].scene
+    steps = [item for item in scene.items if item.label == "step"]
+    (home,) = {item.level for item in steps}
+    assert next(level.label for level in scene.levels if level.id == home) == "optimiser.step()"
+    names = [f"model.{name}" for name, _ in model.named_parameters()]
+    assert [item.rows[0].values[0][1] for item in steps] == names
+
+    parts = sketch(stepped(model, clip))
+    tensors = {card.id: card.full_name for card in parts.cards}
+    for pill in parts.pills:
+        if pill.label == "step":
+            sources = [tensors[wire.source] for wire in parts.wires if wire.target == pill.id]
+            assert [name for name in sources if name in names] == [pill.writes_to]
+            assert len(sources) <= 2  # its gradient, where it was seen elsewhere
