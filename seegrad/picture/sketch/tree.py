@@ -5,7 +5,6 @@ What gives parameters their first values, and what an optimiser's step does, sta
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +46,7 @@ class Group:
     """One group. `items` are Functions' ids and Groups in the order in which they were made.
 
     `chore`: what is said of a group that makes no Function, such as an optimiser's step. `loose`: only their
-    neighbourhood holds its items together.
+    neighbourhood holds its items together. `name`: its label without what tells it from others of that name.
     """
 
     label: str
@@ -56,6 +55,10 @@ class Group:
     id: str = ""
     chore: str = ""
     loose: bool = False
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        self.name = self.name or self.label
 
     def groups(self) -> list[Group]:
         """Its groups."""
@@ -85,11 +88,10 @@ def grow(recording: Recording, parts: Sketch, room: Room) -> Group:
 
 
 def _grown(recording: Recording, parts: Sketch, room: Room, order: Sequence[Pill], chores: dict[str, Group]) -> Group:
-    root = _by_module(recording, order, chores, room)
+    root = _by_module(recording, order, chores, room, _variables(recording, parts))
     _dissolve(root, _users_of_leaves(parts) if room.homes else frozenset())
     if not room.deep:
         _open_bulk(root, len(order) - len(chores), room.most)
-    _call_by_name(root, _variables(recording, parts))
     pills = {pill.id: pill for pill in order}
     waiting = [root]
     while waiting:
@@ -213,7 +215,9 @@ def _per_leaf(run: Sequence[Pill], written: dict[str, str], given: dict[str, str
     return [*chain.from_iterable(parted), *waiting]
 
 
-def _by_module(recording: Recording, order: Sequence[Pill], chores: dict[str, Group], room: Room) -> Group:
+def _by_module(
+    recording: Recording, order: Sequence[Pill], chores: dict[str, Group], room: Room, variables: dict[str, str]
+) -> Group:
     """A module's group lasts as long as nothing outside it runs: a second call makes a second group."""
     root = Group("")
     stack: list[tuple[str, Group]] = []
@@ -226,7 +230,8 @@ def _by_module(recording: Recording, order: Sequence[Pill], chores: dict[str, Gr
                 root.items.append(chore)
                 _adopt(root, chore)
             continue
-        keys = module_keys(recording.frames[pill.born].module if room.modules else "", room.deep)
+        first, dot, inner = recording.frames[pill.born].module.partition(".")
+        keys = module_keys(variables.get(first, first) + dot + inner if room.modules else "", room.deep)
         shared = 0
         while shared < min(len(keys), len(stack)) and stack[shared][0] == keys[shared]:
             shared += 1
@@ -236,7 +241,7 @@ def _by_module(recording: Recording, order: Sequence[Pill], chores: dict[str, Gr
             call = calls[keys[: depth + 1]]
             label = keys[depth] if call == 1 else _("{module}, call {number}").format(module=keys[depth], number=call)
             above = stack[-1][1] if stack else root
-            group = Group(label, above)
+            group = Group(label, above, name=keys[depth])
             above.items.append(group)
             stack.append((keys[depth], group))
         (stack[-1][1] if stack else root).items.append(pill.id)
@@ -268,8 +273,8 @@ def _replace(group: Group, items: Sequence[str | Group]) -> None:
         return
     for item in items:
         if isinstance(item, Group):
-            if not item.label.startswith(group.label):
-                item.label = f"{group.label}.{item.label}" if len(group.items) == 1 else item.label
+            if not item.label.startswith(group.label) and len(group.items) == 1:
+                item.label, item.name = f"{group.label}.{item.label}", f"{group.name}.{item.name}"
             item.parent = above
     at = next(k for k, item in enumerate(above.items) if item is group)
     above.items[at : at + 1] = items
@@ -285,13 +290,6 @@ def _variables(recording: Recording, parts: Sketch) -> dict[str, str]:
         if path and name and path[0] != name[0] and path[1:] == name[1:]:
             found.setdefault(path[0], set()).add(name[0])
     return {path: next(iter(known)) for path, known in found.items() if len(known) == 1}
-
-
-def _call_by_name(root: Group, variables: dict[str, str]) -> None:
-    for group in root.outermost_first():
-        first = re.split(r"[ .,]", group.label, maxsplit=1)[0]
-        if first in variables and not group.chore:
-            group.label = variables[first] + group.label[len(first) :]
 
 
 def _open_bulk(root: Group, total: int, most: int) -> None:
@@ -416,7 +414,7 @@ def _stretch_label(all_items: Sequence[str | Group]) -> Callable[[Sequence[str |
 
     def label(run: Sequence[str | Group]) -> str:
         first, last = (place[id(item) if isinstance(item, Group) else item] for item in (run[0], run[-1]))
-        names = {item.label.split(" ")[0].split(",")[0] for item in run if isinstance(item, Group)}
+        names = {item.name for item in run if isinstance(item, Group)}
         name = names.pop() if len(names) == 1 and all(isinstance(item, Group) for item in run) else _("part")
         return _("{name} {first}–{last}").format(name=name, first=first, last=last)
 

@@ -337,3 +337,17 @@ def test_what_stands_between_the_writes_of_an_update_leads_to_them_and_from_them
     """Stood all writes together, they would lead to the rest and it to them: no order of columns has both."""
     recording = seen("q_normalised_gradient_of_zero").recording
     assert draw(recording).frames
+
+
+def test_a_box_has_one_name_in_all_languages() -> None:
+    torch.manual_seed(0)
+    with seegrad.record() as rec:
+        D = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))  # noqa: N806  # as it is called
+        x = torch.randn(3, 2)
+        for _ in range(6):
+            x = x + D(x) * D(x + 1)
+        x.sum().backward()
+    labels = [[level.label for level in draw(rec.recording, lang=lang).levels] for lang in ("en", "zh_CN")]
+    names = [[re.split("[,，]", label)[0] for label in each if re.search("[,，]", label)] for each in labels]
+    assert names[0] == names[1]
+    assert {name.split(".")[0] for name in names[0]} == {"D"}
