@@ -67,12 +67,21 @@ def with_verdict(recording: Recording, frames: tuple[SceneFrame, ...]) -> tuple[
     if broken:
         said = _("The gradient of {names} isn't finite: it holds NaN or infinity.").format(names=_(", ").join(broken))
         return (*frames[:-1], replace(frames[-1], diagnosis=said, severity="note"))
+    return (*frames[:-1], replace(frames[-1], diagnosis=_how_many(recording, leaves)))
+
+
+def _how_many(recording: Recording, leaves: list[TensorRef]) -> str:
+    """So many leaves got a gradient; of how many Parameters, where some didn't."""
+    parameters = [ref for ref in recording.tensors if ref.parameter]
+    if all(ref.parameter for ref in leaves) and len(leaves) < len(parameters):
+        said = _("{count} of {total} parameters got a gradient; nothing was found.")
+        return said.format(count=len(leaves), total=len(parameters))
     said = counted(
         "{count} leaf got a gradient; no problem was found.",
         "{count} leaves got a gradient; no problem was found.",
         len(leaves),
     )
-    return (*frames[:-1], replace(frames[-1], diagnosis=said.format(count=len(leaves))))
+    return said.format(count=len(leaves))
 
 
 def _left_out(count: int) -> str:
@@ -154,7 +163,7 @@ def _came_as(gradient: Gradient) -> str:
 
 
 def _box_rows(bundle: Bundle) -> tuple[Row, ...]:
-    ran = tuple((step, _("{done} of {count}").format(done=done, count=bundle.count)) for step, done in bundle.ran)
+    ran = tuple((step, _("{done} of {count}").format(done=done, count=bundle.due)) for step, done in bundle.ran)
     rows = Row(_("inside"), ((0, bundle_text(bundle)),)), Row(_("backward has run"), ran)
     return tuple(row for row in rows if row.values)
 

@@ -6,7 +6,7 @@ from seegrad.model.recording import Frame, Node, Recording
 from seegrad.picture.sketch.desk import Desk, shorten
 from seegrad.picture.sketch.excerpt import excerpt
 from seegrad.picture.sketch.functions import put_functions, put_inner_writes, put_plain_writes, put_results
-from seegrad.picture.sketch.gradients import free, mark_wrong, with_gradients, with_shares
+from seegrad.picture.sketch.gradients import await_backward, free, mark_wrong, with_gradients, with_shares
 from seegrad.picture.sketch.levels import Level, collapse
 from seegrad.picture.sketch.marks import hang_hooks, mark_harm, marks_of
 from seegrad.picture.sketch.parts import (
@@ -69,6 +69,7 @@ def sketch(recording: Recording) -> Sketch:
     cards, flows, on = with_gradients(recording, desk)
     cards = with_shares(recording, desk, cards)
     free(recording, desk)
+    await_backward(recording, desk)
     cards = hang_hooks(recording, desk, [card for card in cards if card.id not in desk.hidden])
     cards = mark_harm(recording, desk, cards)
     for name in desk.hidden & desk.pills.keys():

@@ -87,8 +87,9 @@ class Desk:
         label = shorten(full, NAME_LONGEST)
         before = self.cards[old].versions[-1][1] if old and self.cards[old].versions else None
         self.cards[name] = Card(
-            name, tensor, kind, label, full, ref.shape, born, written=written, version_before=before, root=root
-        )
+            name, tensor, kind, label, full, ref.shape, born, written=written, version_before=before, root=root,
+            frozen=ref.parameter and not ref.requires_grad,
+        )  # fmt: skip
         if old:
             self.cards[old] = replace(self.cards[old], stale=born, root=False)
         self.current[tensor] = name

@@ -230,6 +230,15 @@ def _card_of(desk: Desk, sender: Node, output: Output, step: int) -> str | None:
     return desk.made.get((target.id, target.outputs[output[1]])) if output[1] < len(target.outputs) else None
 
 
+def await_backward(recording: Recording, desk: Desk) -> None:
+    """Write down which Functions backward runs: those that ran, and those that one which raised would have reached."""
+    laps = laps_of(recording)
+    broken = [laps[lap][0][1].running for lap in failures(recording) if lap in laps]
+    reached = _reach(desk.nodes, (node for node in broken if node is not None))
+    for pill in list(desk.pills.values()):
+        desk.pills[pill.id] = replace(pill, due=bool(pill.runs) or pill.node in reached)
+
+
 def free(recording: Recording, desk: Desk) -> None:
     """Write down from which step on each Function's saved tensors are gone.
 

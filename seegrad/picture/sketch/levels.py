@@ -123,6 +123,11 @@ class _Table:
         self.seen = self._seen()
         self.pills = {pill.id: pill for pill in parts.pills}
         self.cards = {card.id: card for card in parts.cards}
+        self.frozen: dict[str, list[bool]] = defaultdict(list)  # pill → of each leaf or Parameter that it uses
+        for wire in parts.wires:
+            card = self.cards.get(wire.source)
+            if card is not None and (card.frozen or card.kind == "leaf"):
+                self.frozen[wire.target].append(card.frozen)
         self.first_use: dict[tuple[str, str], str] = {}  # (level, leaf) → who is wired to it; others have a chip
 
     def put(self, wire: Wire) -> None:
@@ -235,15 +240,26 @@ class _Table:
         return [replace(s, cards=tuple(name for name in s.cards if name in inside)) for s in self.parts.storages]
 
     def _bundle(self, group: Group) -> Bundle:
-        pills = [self.pills[name] for name in self.seen[group.id] if name in self.pills]
+        inside = [self.pills[name] for name in self.seen[group.id] if name in self.pills]
+        pills = [pill for pill in inside if pill.kind == "node"]
         ran = sorted(min(step for step, _ in pill.runs) for pill in pills if pill.runs)
         counts = tuple({step: k + 1 for k, step in enumerate(ran)}.items())
         freed = [pill.freed for pill in pills]
-        gone = None if None in freed else max(step for step in freed if step is not None)
-        no_function = in_chore(group) or all(pill.kind != "node" for pill in pills)
-        chore = group.chore or (ops(len(pills)) if no_function else "")
-        born = min(pill.born for pill in pills)
-        return Bundle(group.id, group.label, len(pills), born, counts, gone, chore, group.loose)
+        gone = None if None in freed else max((step for step in freed if step is not None), default=None)
+        chore = group.chore or ("" if pills and not in_chore(group) else ops(len(inside)))
+        return Bundle(
+            group.id,
+            group.label,
+            len(pills),
+            min(pill.born for pill in inside),
+            counts,
+            gone,
+            chore,
+            group.loose,
+            due=sum(pill.due for pill in pills),
+            off=not pills and not in_chore(group),
+            frozen={True} == {frozen for pill in inside for frozen in self.frozen[pill.id]},
+        )
 
     def _marks(self, seen: dict[str, str]) -> tuple[Mark, ...]:
         """A mark on something inside a box is seen on the box; the first one wins."""

@@ -84,6 +84,7 @@ class Card:
     retained: int | None = None  # the step of its `retain_grad()`
     hooks: tuple[Hook, ...] = ()
     harmed: tuple[int, ...] = ()  # the steps in which a write that a finding is about hit its bytes
+    frozen: bool = False  # a Parameter that asks for no gradient
 
     @property
     def is_finite(self) -> bool:
@@ -142,6 +143,7 @@ class Pill:
     hooks: tuple[Hook, ...] = ()
     harmful: bool = False  # the write that a finding is about
     writes_to: str = ""  # of a write: the name of its tensor
+    due: bool = False  # a backward call runs it, or would have if it hadn't raised
 
     @property
     def name(self) -> str:
@@ -204,10 +206,11 @@ class StorageGroup:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A box for Functions that are seen one level below. `ran`: how many of its `count` Functions have run.
+    """A box for `count` Functions that are seen one level below. `ran`: how many of the `due`, that backward runs, did.
 
     `chore`: what is said of a box without Functions, such as an optimiser's step. `loose`: nothing but their
-    neighbourhood holds its Functions together.
+    neighbourhood holds its Functions together. `off`: none of its ops was recorded. `frozen`: nor is any of its
+    parameters trained.
     """
 
     id: str
@@ -218,6 +221,9 @@ class Bundle:
     freed: int | None = None
     chore: str = ""
     loose: bool = False
+    due: int = 0
+    off: bool = False
+    frozen: bool = False
 
 
 ChipKind = Literal["leaf", "in", "out"]

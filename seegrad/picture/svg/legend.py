@@ -38,7 +38,8 @@ def _steps_of(sketch: Sketch) -> dict[str, list[int]]:
         + [step for card in sketch.cards for step, gradient in card.gradients if gradient.summary],
         "group": [bundle.born for bundle in sketch.bundles],
         "chip": [chip.born for chip in sketch.chips if chip.kind == "leaf"],
-        "op": [pill.born for pill in sketch.pills if pill.kind == "op" and not pill.off],
+        "op": [pill.born for pill in sketch.pills if pill.kind == "op" and not pill.off]
+        + [bundle.born for bundle in sketch.bundles if bundle.off],
         "off": [pill.born for pill in sketch.pills if pill.off],
         "loose": [wire.born for wire in sketch.wires if wire.loose],
         "cut": [wire.born for wire in sketch.wires if wire.cut],

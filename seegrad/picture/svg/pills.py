@@ -101,9 +101,13 @@ def draw_bundle(bundle: Bundle, box: Box, mark: Mark | None, states: str, steps:
         alarm(mark, box.width) if mark and mark.severity != "note" else "",
     ]
     return el(
-        "g", *parts, class_="nd bd", id=f"{UID}-{bundle.id}", data_st=states, data_open=bundle.id, tabindex=-1,
+        "g", *parts, class_=_class(bundle), id=f"{UID}-{bundle.id}", data_st=states, data_open=bundle.id, tabindex=-1,
         role="button", transform=f"translate({box.x:.1f} {box.y:.1f})",
     )  # fmt: skip
+
+
+def _class(bundle: Bundle) -> str:
+    return "nd bd off" if bundle.off else "nd bd"
 
 
 def draw_header(bundle: Bundle, box: Box, states: str, closes_to: str) -> str:
@@ -116,18 +120,18 @@ def draw_header(bundle: Bundle, box: Box, states: str, closes_to: str) -> str:
         text(bundle.label, 30, 19.5, "bnm"),
     ]
     return el(
-        "g", *parts, class_="nd bd", id=f"{UID}-{bundle.id}", data_st=states, data_open=closes_to, tabindex=-1,
+        "g", *parts, class_=_class(bundle), id=f"{UID}-{bundle.id}", data_st=states, data_open=closes_to, tabindex=-1,
         role="button", transform=f"translate({box.x:.1f} {box.y:.1f})",
     )  # fmt: skip
 
 
 def _progress(bundle: Bundle, box: Box, steps: int) -> list[str]:
-    """A bar in a few lengths: finer ones couldn't be told apart."""
+    """A bar in a few lengths: finer ones couldn't be told apart. Full when all has run that backward reaches."""
     room = box.width - 24
-    lengths = {done * LENGTHS // bundle.count: (step, done) for step, done in reversed(bundle.ran)}
+    lengths = {done * LENGTHS // bundle.due: (step, done) for step, done in reversed(bundle.ran)}
     ran = tuple(lengths[length] for length in sorted(lengths))
     return [
-        el("rect", class_="share", x=12, y=box.height - 9, width=room * done / bundle.count, height=4, rx=2,
+        el("rect", class_="share", x=12, y=box.height - 9, width=room * done / bundle.due, height=4, rx=2,
            since=since, until=until)
         for since, until, done in spans(ran, steps)
     ]  # fmt: skip

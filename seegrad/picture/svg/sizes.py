@@ -125,7 +125,8 @@ def functions(count: int) -> str:
 
 def bundle_text(bundle: Bundle) -> str:
     """What a box holds."""
-    return bundle.chore or functions(bundle.count)
+    held = bundle.chore or functions(bundle.count)
+    return _("{held}, frozen").format(held=held) if bundle.frozen else held
 
 
 def bundle_size(bundle: Bundle) -> tuple[float, float]:

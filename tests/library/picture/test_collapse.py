@@ -351,3 +351,62 @@ def test_a_box_has_one_name_in_all_languages() -> None:
     names = [[re.split("[,，]", label)[0] for label in each if re.search("[,，]", label)] for each in labels]
     assert names[0] == names[1]
     assert {name.split(".")[0] for name in names[0]} == {"D"}
+
+
+def boxes(scene: Scene) -> dict[str, dict[str, str]]:
+    """Label → what the inspector last says of a box."""
+    groups = [item for item in scene.items if item.kind == "group"]
+    return {item.label: {row.key: row.values[-1][1] for row in item.rows} for item in groups}
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_box_counts_its_functions_and_its_bar_is_full_when_all_that_backward_reaches_have_run(raises: bool) -> None:
+    block = torch.nn.Sequential(
+        *[torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)) for _ in range(14)]
+    )
+    with seegrad.record() as rec:
+        x = torch.randn(4, 3)
+        hidden = block[:7](x)
+        kept = hidden.sigmoid()
+        out = block[7:](kept).sum()
+        if raises:
+            kept.detach().zero_()
+        with contextlib.suppress(RuntimeError):
+            out.backward()
+    told = boxes(draw(rec.recording))
+    for label, rows in told.items():
+        reached = rows.get("backward has run", "")
+        if reached:
+            done, due = map(int, reached.split(" of "))
+            assert due == int(rows["inside"].split(" ")[0]), label
+            assert raises or done == due
+    assert any("backward has run" in rows for rows in told.values())
+    if raises:
+        parts = sketch(rec.recording)
+        assert all(pill.due for pill in parts.pills if pill.kind == "node")
+        assert not all(pill.runs for pill in parts.pills if pill.kind == "node")
+
+
+def test_what_is_frozen_is_called_so_and_looks_as_what_was_not_recorded() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = torch.nn.Sequential(*[torch.nn.Linear(3, 3) for _ in range(20)])
+            self.head = torch.nn.Sequential(*[torch.nn.Linear(3, 3) for _ in range(20)])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.stem(x))
+
+    net = Net()
+    net.stem.requires_grad_(False)
+    with seegrad.record() as rec:
+        net(torch.ones(2, 3)).sum().backward()
+    scene = draw(rec.recording)
+    drawn = "".join([scene.body, *(markup for _, markup in scene.parts)])
+    for item in scene.items:
+        if item.kind == "group":
+            inside = item.rows[0].values[0][1]
+            assert inside.endswith(" ops, frozen") or inside.endswith(" Functions")
+            assert (f'class="nd bd off" id="{scene.uid}-{item.id}"' in drawn) == ("frozen" in inside)
+    assert any("frozen" in rows["inside"] for rows in boxes(scene).values())
+    assert scene.frames[-1].diagnosis == "40 of 80 parameters got a gradient; nothing was found."
