@@ -137,7 +137,7 @@ def items_of(recording: Recording, parts: Sketch, level: str = "") -> tuple[Item
     tensors = {ref.id: ref for ref in recording.tensors}
     nodes = {node.id: node for node in recording.nodes}
     makers = {wire.target: wire.source for wire in parts.wires if wire.kind == "out"}
-    labels = {pill.id: pill.label for pill in parts.pills if pill.kind == "node"}
+    labels = {pill.id: nodes[pill.node].name for pill in parts.pills if pill.node is not None}
     cards = [_card(card, tensors[card.tensor], labels.get(makers.get(card.id, ""))) for card in parts.cards]
     pills = [_pill(pill, nodes, tensors) for pill in parts.pills]
     boxes = [Item(b.id, "group", b.label, b.born, _box_rows(b)) for b in parts.bundles]

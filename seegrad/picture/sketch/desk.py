@@ -12,7 +12,7 @@ from seegrad.picture.sketch.parts import Card, Pill, Pin, Wire, at
 from seegrad.words.languages import _
 
 NAME_LONGEST = 20
-SIGN_LONGEST = 12
+SIGN_LONGEST = 18
 SIGNS = {
     "Add": "+", "Sub": "−", "Mul": "×", "Div": "÷", "Neg": "−x", "Pow": "xⁿ", "Exp": "exp", "Log": "log", "Sum": "Σ",
     "Mean": "mean", "Sigmoid": "σ", "Tanh": "tanh", "Relu": "relu", "Mm": "@", "Mv": "@", "Dot": "@", "Bmm": "@",
@@ -24,6 +24,7 @@ SIGNS = {
     "Ge": "≥",
 }  # fmt: skip
 NUMBER = re.compile(r"(Backward)?\d*$")
+WORD = re.compile(r"(?<=[._])|(?<=[a-z0-9])(?=[A-Z])")
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # where the function's own name has `_`
 CUTS = frozenset({"detach", "data", "storage"})  # ways to another name through which no gradient comes back
 
@@ -196,13 +197,20 @@ def alias_label(ref: TensorRef) -> str:
 
 
 def shorten(text: str, longest: int) -> str:
-    """Cut in the middle, so that both ends of a long name stay readable.
+    """Cut in the middle, so that both ends of a long name stay readable: between words, and in one only if it must.
 
+    >>> shorten("net.block.1.running_var", 20), shorten("binary_cross_entropy_with_logits", 18)
+    ('net…1.running_var', 'binary…with_logits')
     >>> shorten("encoder_layer_weight", 9)
     'enco…ight'
     """
     if len(text) <= longest:
         return text
+    words = WORD.split(text)
+    for place in range(1, len(words)):  # the last ones tell a name from those beside it
+        short = f"{words[0].rstrip('._')}…{''.join(words[place:])}"
+        if len(short) <= longest:
+            return short
     half = (longest - 1) // 2
     return f"{text[: longest - 1 - half]}…{text[-half:]}"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from seegrad.model.recording import Frame, Node, SavedTensor, Write
-from seegrad.picture.sketch.desk import Desk, op_sign, shorten, sign
+from seegrad.picture.sketch.desk import NUMBER, Desk, op_sign, shorten, sign
 from seegrad.picture.sketch.parts import Pill, Pin, Wire
 
 NODE_LONGEST = 30
@@ -22,7 +22,7 @@ def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
     for node in nodes:
         writes = node.inplace and (not slices or node.name == SLICES)
         symbol = op_sign(frame.op if slices else node.op) if writes else sign(node.name)
-        label = shorten(node.name, NODE_LONGEST)
+        label = node.name if len(node.name) <= NODE_LONGEST else shorten(NUMBER.sub("", node.name), NODE_LONGEST)
         desk.pills[f"f{node.id}"] = Pill(
             f"f{node.id}",
             "node",
