@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from seegrad.model.recording import GRADIENT_READ, STEP, Frame, Node, Recording, SavedTensor, TensorRef, Write
-from seegrad.picture.sketch.desk import gradient_name
+from seegrad.picture.sketch.desk import gradient_name, stepped_gradients
 from seegrad.words.languages import _, closed, marked, together
 
 NAMED = 2
@@ -37,6 +37,7 @@ class Narrator:
         self.veil = veil  # what an open question asks for: the sentences must not tell it
         self.recording = recording
         self.tensors = {ref.id: ref for ref in recording.tensors}
+        self.stepped = stepped_gradients(recording)
         self.nodes = {node.id: node for node in recording.nodes}
         self.writes = {write.id: write for write in recording.writes}
         self.on_storage: dict[int, list[TensorRef]] = defaultdict(list)
@@ -80,7 +81,7 @@ class Narrator:
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
         if frame is not None and ref.id in frame.outputs and frame.op and frame.op not in WRITTEN_OUT:
             return _("the result of {op}").format(op=frame.op)
-        if named := gradient_name(self.recording, ref):
+        if named := self.stepped.get(ref.id) or gradient_name(self.recording, ref):
             return named
         return _("a number") if not ref.shape else _("an unnamed tensor")
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from seegrad.model.recording import Frame, Recording, TensorRef
+from seegrad.model.recording import STEP, Frame, Recording, TensorRef
 from seegrad.picture.sketch.parts import Card, Pill, Pin, Wire, at
 from seegrad.words.languages import _
 
@@ -42,6 +42,19 @@ def gradient_name(recording: Recording, ref: TensorRef) -> str:
     return named.pop() if alone else ""
 
 
+def stepped_gradients(recording: Recording) -> dict[int, str]:
+    """The gradients that an optimiser's step went by → their names: they come in the order of what it wrote."""
+    refs, found = recording.tensors, dict[int, str]()
+    for frame in recording.frames:
+        if frame.op == STEP:
+            given = [refs[k] for k in frame.inputs if k not in frame.outputs]
+            leaves = [refs[k] for k in frame.outputs if refs[k].is_leaf and refs[k].requires_grad]
+            if [ref.shape for ref in given] == [ref.shape for ref in leaves]:
+                named = zip(given, leaves, strict=True)
+                found |= {gradient.id: f"{leaf.name}.grad" for gradient, leaf in named if leaf.name}
+    return found
+
+
 @dataclass
 class Desk:
     """The picture in the making.
@@ -67,6 +80,7 @@ class Desk:
         self.tensors = {ref.id: ref for ref in self.recording.tensors}
         self.nodes = {node.id: node for node in self.recording.nodes}
         self.writes = {write.id: write for write in self.recording.writes}
+        self.stepped = stepped_gradients(self.recording)
         self.outputs = {tensor for frame in self.recording.frames for tensor in frame.outputs}
 
     def put(self, wire: Wire) -> None:
@@ -125,7 +139,7 @@ class Desk:
         frame = self.recording.frames[ref.frame] if ref.frame < len(self.recording.frames) else None
         made = f"({_spoken(frame.op)})" if frame and ref.id in frame.outputs and frame.op else ""
         of_leaf = gradient_name(self.recording, ref)  # of a long path its end: a card is no wider for it
-        return made or ".".join(of_leaf.split(".")[-2:]) or _("(unnamed)")
+        return made or self.stepped.get(ref.id) or ".".join(of_leaf.split(".")[-2:]) or _("(unnamed)")
 
     def hang_alias(self, ref: TensorRef, card: str | None, now: int) -> bool:
         """Hang an alias on the tensor whose bytes it shares; False where there is no such tensor."""

@@ -436,3 +436,20 @@ def test_a_linear_s_weight_is_pinned_on_the_line_of_its_transpose() -> None:
     labels = {pill.id: pill.label for pill in parts.pills}
     (line,) = [w for w in parts.wires if (labels.get(w.source), labels.get(w.target)) == ("TBackward0", "MmBackward0")]
     assert [pin.version for pin in line.pins] == [linear.weight._version]
+
+
+@pytest.mark.parametrize("plumbing", ["clipped", "zeroed"])
+def test_a_gradient_that_a_step_went_by_is_named_after_its_parameter(plumbing: str) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
+    optimiser = torch.optim.Adam(model.parameters())
+    with seegrad.record() as rec:
+        for _ in range(2):
+            optimiser.zero_grad(set_to_none=plumbing == "clipped")
+            model(torch.ones(2, 3)).sum().backward()
+            if plumbing == "clipped":
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+    parts = sketch(rec.recording)
+    names = {card.full_name for card in parts.cards}
+    assert {f"model.{name}.grad" for name, _ in model.named_parameters()} <= names
+    assert "(unnamed)" not in names
