@@ -165,6 +165,13 @@ export function search(scene: Scene, text: string, until: number): Item[] {
   return scene.items.filter((item) => item.born <= until && `${item.label} ${item.rows[0]?.values[0]?.[1] ?? ""}`.toLowerCase().includes(wanted)).sort((a, b) => a.born - b.born);
 }
 
+/** All that was found, in the order in which it shows, each with the steps at which it does; none while a question may be open. */
+export function findings(scene: Scene): { said: string; steps: number[] }[] {
+  const found = new Map<string, number[]>();
+  if (!scene.question) scene.frames.forEach(({ severity, diagnosis }, step) => severity && found.set(diagnosis, [...(found.get(diagnosis) ?? []), step]));
+  return [...found].map(([said, steps]) => ({ said, steps }));
+}
+
 /** The newest step so far at which something is wrong. */
 export const lastWrong = (scene: Scene, step: number) => scene.frames.slice(0, step + 1).filter(isWrong).at(-1);
 

@@ -1,13 +1,15 @@
 /** The words of a step, torch's own error, and a table about one card or pill. */
 import { h, quiet } from "./dom";
-import { worst } from "./passes";
 import { sheets } from "../numbers/sheets";
-import { at, drawnAt, type Item, lastWord, type Scene, sheetsAt } from "../state/scene";
+import type { Event } from "../state/machine";
+import { at, drawnAt, findings, type Item, lastWord, type Scene, sheetsAt } from "../state/scene";
 import { lineIn, type Words } from "./words";
 
-export function inspector(scene: Scene, w: Words, go: (place: number) => void, toLine: (number: number) => void, fix: HTMLElement): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
+export function inspector(scene: Scene, w: Words, send: (event: Event) => void, toLine: (number: number) => void, fix: HTMLElement): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
   const element = h("div", { class: "sg-in" });
   const walked = sheets(w);
+  const all = findings(scene);
+  const go = (step: number) => send({ kind: "go", step });
   return {
     element,
     show(step, selected, veil) {
@@ -17,18 +19,21 @@ export function inspector(scene: Scene, w: Words, go: (place: number) => void, t
       const diagnosis = lastWord(scene, step);
       if (diagnosis) element.append(h("p", { class: `dg ${frame.diagnosis && (frame.severity ?? "calm")}` }, ...withCode(diagnosis).flatMap((piece) => (typeof piece === "string" ? withLines(piece, scene, toLine) : [piece]))), fix);
       const drawn = drawnAt(scene, step);
-      const found = scene.passes.flatMap((each, k) => (worst(each) ? [button(each.label, k, drawn.place, go)] : []));
-      if (found.length) element.append(h("p", { class: "sg-ld" }, h("span", {}, w.foundIn), ...found));
+      const told = all.find(({ said }) => said === diagnosis);
+      if (all.length > 1) element.append(row(w.finding, all.map((each, k) => button(`${k + 1} ${w.of} ${all.length}`, each === told, () => go(each.steps[0]!)))));
+      const places = new Map((told ? [told] : all).flatMap(({ steps }) => steps).map((each) => [drawnAt(scene, each).place, each]));
+      if (scene.passes.length && places.size) element.append(row(w.foundIn, [...places].sort(([a], [b]) => a - b).map(([k, each]) => button(scene.passes[k]!.label, k === drawn.place, () => go(each)))));
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
       const about = selected || (step > 0 && !frame.message ? frame.on.at(-1) : "");
       const item = drawn.scene.items.find(({ id }) => id === about);
-      if (item && item.born <= drawn.step) element.append(...table(item, drawn.step, w, veil), ...walked(sheetsAt(drawn.scene, item.id, drawn.step).filter(({ key }) => !VEILED[veil]?.test(key))), ...ladder(scene, item, drawn.place, w, go));
+      if (item && item.born <= drawn.step) element.append(...table(item, drawn.step, w, veil), ...walked(sheetsAt(drawn.scene, item.id, drawn.step).filter(({ key }) => !VEILED[veil]?.test(key))), ...ladder(scene, item, drawn.place, w, (place) => send({ kind: "pass", place })));
       else if (item) element.append(h("p", { class: "later" }, h("b", {}, item.label), ` ${w.later} ${item.born + 1}`));
     },
   };
 }
 
-const button = (label: string, place: number, here: number, go: (place: number) => void) => quiet(h("button", { type: "button", "aria-current": place === here, onclick: () => go(place) }, label));
+const button = (label: string, current: boolean, onclick: () => void) => quiet(h("button", { type: "button", "aria-current": current, onclick }, label));
+const row = (label: string, buttons: HTMLElement[]) => h("p", { class: "sg-ld" }, h("span", {}, label), ...buttons);
 
 /** A parameter's versions, pass by pass, each with its number where it is one. */
 function ladder(scene: Scene, item: Item, here: number, w: Words, go: (place: number) => void): HTMLElement[] {
@@ -38,9 +43,9 @@ function ladder(scene: Scene, item: Item, here: number, w: Words, go: (place: nu
     const told = (key: string) => rows.find((row) => row.key === key)?.values.at(-1)?.[1];
     const value = told(rows[0]!?.key) ?? "";
     const version = told("_version");
-    return version === undefined ? [] : [button(`v${version}${/^\[?[^,\s]+\]?$/.test(value) ? " " + value.replace(/[[\]]/g, "") : ""}`, place, here, go)];
+    return version === undefined ? [] : [button(`v${version}${/^\[?[^,\s]+\]?$/.test(value) ? " " + value.replace(/[[\]]/g, "") : ""}`, place === here, () => go(place))];
   });
-  return rungs.length > 1 ? [h("p", { class: "sg-ld" }, h("span", {}, w.ladder), ...rungs)] : [];
+  return rungs.length > 1 ? [row(w.ladder, rungs)] : [];
 }
 
 /** Text with `code` between backticks. */

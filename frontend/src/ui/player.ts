@@ -119,7 +119,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     },
   }) : null;
   const fix = fixPanel(host, w, mount);
-  const info = inspector(scene, w, (place) => send({ kind: "pass", place }), toLine, fix.element);
+  const info = inspector(scene, w, send, toLine, fix.element);
   const turn = (to: Focus) => { focus = focus === to || state().selected === "" || (to === "path" && asks()) ? "" : to; draw(); };
   const passes = strip(scene, w, send);
   const find = finder(scene, w, send, turn);

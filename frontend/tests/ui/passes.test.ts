@@ -100,6 +100,20 @@ test("a parameter's ladder and a finding's passes lead there", () => {
   expect(root.querySelector(".sg-ld [aria-current]")?.textContent).toBe("pass 2 of 3");
 });
 
+test("every finding is listed, each with its own passes", () => {
+  const broke = (said: string) => { const each = inner("1", "error"); each.frames[2]!.diagnosis = said; return each; };
+  const scenes = [broke("One."), broke("Two."), broke("One.")];
+  const data = { ...looped(), frames: scenes.flatMap((each) => each.frames), passes: looped().passes.map((each, k) => ({ ...each, scene: scenes[k]! })) };
+  const { root, find } = mounted(data, 8);
+  const rows = () => [...root.querySelectorAll(".sg-ld")].slice(0, 2).map((row) => [...row.children].map((each) => `${each.textContent}${each.getAttribute("aria-current") === "true" || each.getAttribute("aria-current") === "" ? "*" : ""}`));
+  expect(rows()).toEqual([["finding", "1 of 2*", "2 of 2"], ["found in", "pass 1 of 3", "pass 3 of 3*"]]);
+  root.querySelectorAll<HTMLButtonElement>(".sg-ld button")[1]!.click();
+  expect(rows()).toEqual([["finding", "1 of 2", "2 of 2*"], ["found in", "pass 2 of 3*"]]);
+  expect(find(".dg").textContent).toBe("Two.");
+  mounted(looped("error"), 5);
+  expect(document.querySelector(".sg-ld span")!.textContent).toBe("found in");
+});
+
 test("axe finds nothing", async () => {
   mounted(looped("error")); // of the picture itself a real browser asks
   const { violations } = await axe.run({ include: [".sg-ps", ".sg-in"] }, { rules: { "color-contrast": { enabled: false }, region: { enabled: false } } });
