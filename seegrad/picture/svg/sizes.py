@@ -107,10 +107,9 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def pill_width(pill: Pill) -> float:
-    """Wide enough for the Function's name and its sign."""
-    return round(
-        max(64.0, columns(pill.name) * NUMBER_PX + 12, columns(pill.sign) * SIGN_PX + (34 if pill.runs else 20)), 1
-    )
+    """Wide enough for the Function's name, and for its sign beside the number of its turn."""
+    beside = 44 if any(lap > 1 for _, lap in pill.laps) else 34 if pill.runs else 20
+    return round(max(64.0, columns(pill.name) * NUMBER_PX + 12, columns(pill.sign) * SIGN_PX + beside), 1)
 
 
 def header_width(label: str) -> float:
