@@ -74,7 +74,7 @@ def _how_many(recording: Recording, leaves: list[TensorRef]) -> str:
     """So many leaves got a gradient; of how many Parameters, where some didn't."""
     parameters = [ref for ref in recording.tensors if ref.parameter]
     if all(ref.parameter for ref in leaves) and len(leaves) < len(parameters):
-        said = _("{count} of {total} parameters got a gradient; nothing was found.")
+        said = _("{count} of {total} parameters got a gradient; no problem was found.")
         return said.format(count=len(leaves), total=len(parameters))
     said = counted(
         "{count} leaf got a gradient; no problem was found.",

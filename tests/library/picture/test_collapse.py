@@ -409,4 +409,4 @@ def test_what_is_frozen_is_called_so_and_looks_as_what_was_not_recorded() -> Non
             assert inside.endswith(" ops, frozen") or inside.endswith(" Functions")
             assert (f'class="nd bd off" id="{scene.uid}-{item.id}"' in drawn) == ("frozen" in inside)
     assert any("frozen" in rows["inside"] for rows in boxes(scene).values())
-    assert scene.frames[-1].diagnosis == "40 of 80 parameters got a gradient; nothing was found."
+    assert scene.frames[-1].diagnosis == "40 of 80 parameters got a gradient; no problem was found."
