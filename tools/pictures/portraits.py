@@ -139,7 +139,7 @@ SOFTMAX = Portrait(
 )
 TRAINED = {name: Portrait(name, before, code) for name, (before, code) in TRAINING.items()}
 """Programs of the size that people train."""
-OPEN = Portrait("gan_steps_open", *TRAINING["gan_steps"], opens="loss_d = F.soft…ach())).mean()")
+OPEN = Portrait("gan_steps_open", *TRAINING["gan_steps"], opens="loss_d = F.softplus(…).mean()…")
 FOR_README: dict[str, tuple[str, Theme]] = {
     "silent_light": ("data", "light"),
     "softmax_masked": ("softmax", "light"),
