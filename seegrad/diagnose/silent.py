@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from seegrad.diagnose.evidence import (
+    ancestors,
     birthplace,
     function_around,
     is_unread_after,
@@ -231,7 +232,8 @@ LET_IT_STAY = marked("If {victim} is to have what went in, build the module with
 @finder(order=34)
 def find_read_after(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that builds such a module, with the first line that reads what that has overwritten."""
-    writes = [write for write in recording.writes if recording.frames[write.frame].built is not None]
+    built = [write for write in recording.writes if recording.frames[write.frame].built is not None]
+    writes = [write for write in built if not _is_made_there(recording, write)]
     readers: dict[int, list[Frame]] = {write.tensor: [] for write in writes}
     for frame in recording.frames if writes else ():
         for tensor in set(frame.inputs) & readers.keys() if frame.phase in ("forward", "inplace") else ():
@@ -244,6 +246,12 @@ def find_read_after(recording: Recording) -> Iterator[Diagnosis]:
         if reader is not None and at.built not in told:
             told.add(at.built)
             yield _describe_read(recording, write, reader)
+
+
+def _is_made_there(recording: Recording, write: Write) -> bool:
+    """Has the line that calls the module made it, too? What a layer gave the next one no variable has held before."""
+    first, _route = ancestors(recording, write.tensor)[-1]
+    return recording.frames[recording.tensors[first].frame].place == write.place
 
 
 def _reads_again(wrote: Frame, reads: Frame) -> bool:

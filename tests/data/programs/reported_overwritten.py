@@ -108,6 +108,45 @@ def iw_legal_activated_first_and_then_added():
 
 
 @program()
+def iw_legal_results_within_a_stem():
+    """What a layer of the stem made, the next one has rewritten; another function calls what comes out `x`."""
+
+    class Head(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 1)
+
+        def forward(self, x):
+            return x.mean(1, keepdim=True) * self.layer(x)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True))
+            self.head = Head()
+
+        def forward(self, x):
+            h = self.head(self.stem(x))
+            return h.sum(1)
+
+    learned(Net(), torch.randn(5, 3))
+
+
+@program()
+def iw_legal_slope_of_a_critic_built_in_place():
+    """A penalty on the slope goes through the same Functions once more."""
+    critic = nn.Sequential(nn.Linear(2, 8), nn.ReLU(inplace=True), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+    for _ in range(3):
+        x = torch.randn(4, 2, requires_grad=True)
+        (slope,) = torch.autograd.grad(critic(x).sum(), x, create_graph=True)
+        loss = (slope.norm(dim=1) - 1).pow(2).mean() + critic(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
 def iw_legal_shortcut_taken_before():
     class Block(nn.Module):
         def __init__(self):
