@@ -271,15 +271,16 @@ def report(recording: Recording, here: Path) -> None:
 
 
 def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_s: float) -> None:
-    """Run the script again with the line that mends the first finding that one line mends; say and show the rest."""
+    """Run the script again with the line that mends the first of the worst findings that has one; say the rest."""
     from seegrad.display.widget import fix_page  # brings Jupyter's widgets along
 
-    mended = next((each for each in recording.diagnoses if each.mend), None)
+    worst = {each.severity for each in recording.diagnoses[:1]}  # beside an error a note's mend would mend nothing
+    mended = next((each for each in recording.diagnoses if each.mend and each.severity in worst), None)
     rerun = None
     if mended is not None and mended.mend is not None and not options.module:
         rerun = of_script(recording, mended.mend, str(here), options.arguments, check_nan=options.check_nan)
     if mended is None or mended.mend is None or rerun is None:
-        print(_("seegrad: no line of this script is known that mends a finding by itself."))
+        print(_("seegrad: no line of this script is known that by itself mends what is worst here."))
         if recording.diagnoses:
             print(_("seegrad: what each finding says has to be done by hand; then run the script again."))
         return

@@ -221,7 +221,7 @@ def _prove(options: argparse.Namespace) -> int:
     from nbjudge.plugin import converter_for
 
     found = converter_for(options.name, student="*").proof()
-    _say("\n".join([*columns(table(found)), "", *legend(), "", *(found.sentences() or ["Every question is proved."])]))
+    _say("\n".join([*columns(table(found)), "", *legend(), "", *found.closing()]))
     return SOME_NOT if found.open else ALL_GRADED
 
 

@@ -433,14 +433,14 @@ class Diagnosis:
     mend: Mend | None = field(default=None, repr=False)
 
     def message(self, lang: str | None = None) -> str:
-        """Two sentences: what happened, what to do; in `lang`, else in the reader's own language.
-
-        Raises: KeyError never; an unknown language falls back to the reader's own, or English.
-        """
+        """What happened, and what to do; in `lang`, else (of an unknown one, too) in the reader's own, or English."""
         with speaking(lang):
             if self.said is None:
                 return _(EARLIER).format(kind=_(self.kind.replace("_", " ")), place=self.culprit or self.victim or "?")
             return told(self.said, *([self.advice] if self.advice else []))
+
+    def __str__(self) -> str:
+        return self.message()
 
 
 @dataclass(frozen=True, slots=True)

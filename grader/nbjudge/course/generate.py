@@ -18,8 +18,9 @@ from nbjudge.course.layout import Course, checked_name
 from nbjudge.errors import CourseError
 
 DIFFERS = (
-    "{name}: in the gradebook; {released} differs from what the source makes ({notebooks}): the source is newer, or "
-    "somebody has written in the release; --force writes it anew, over what was written in it"
+    "{name}: nothing was released: {released} differs from what the source makes ({notebooks}), which is newer, or "
+    "somebody has written in the release; --force writes it anew, over what was written in it. The gradebook knows "
+    "the source"
 )
 
 

@@ -49,6 +49,11 @@ CURE = (
     "Strengthen the test; where such an answer deserves the points, say so in the test cell: `# prove: {kind}`. "
     "`nbjudge prove {name}` shows the table."
 )
+CLOSED = "None of these adversaries gets points from a question."
+HARD_CODED = (
+    "Results that are written down beforehand pass {questions}: of an answer there, one result alone is asked for. Ask "
+    "for another one, with other arguments, where the answer is to be computed."
+)
 STRANGE = "{question} says `# prove: {kind}`, which is no adversary; they are {known}"
 WORDS = {
     "PASSED": "gets points that it shouldn't",
@@ -96,6 +101,18 @@ class Proof:
     def open(self) -> tuple[Challenge, ...]:
         """Where points are to be had for nothing."""
         return tuple(one for one in self.tried if one.open)
+
+    @property
+    def single(self) -> tuple[str, ...]:
+        """The questions of which an answer is called, and passes where its calls all give the same."""
+        called = {(one.notebook, one.question) for one in self.tried if one.kind == "raises" and one.differed}
+        same = (one for one in self.tried if one.kind == "constant" and one.points > 0 and not one.differed)
+        return tuple(one.question for one in same if (one.notebook, one.question) in called)
+
+    def closing(self) -> list[str]:
+        """What is said below the table."""
+        told = self.sentences() or [CLOSED]
+        return [*told, *([HARD_CODED.format(questions=", ".join(self.single))] if self.single else [])]
 
     def sentences(self) -> list[str]:
         """One for each open question and adversary, and what to do; one for each word that is no adversary."""

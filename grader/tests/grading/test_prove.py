@@ -48,6 +48,7 @@ VALUE = """class A:
     def __eq__(self, other):
         return self.x == other.x"""
 BOTH = "def f(x):\n    return x * x\ndef g(x):\n    return 2 * x"
+TWICE = "assert f([1, 2]) == [2, 4]\nassert f([3]) == [6]"
 WEAK = {
     "stub": Question("n = 2", "assert isinstance(n, int)", "n = 0"),
     "zeroed": Question(
@@ -315,3 +316,15 @@ def test_the_command_prints_the_table(course: Path) -> None:
 
 def test_elsewhere_it_warns() -> None:
     assert SandboxedAutograde().prove == "warn"
+
+
+def test_what_is_asked_for_once_is_said_to_be_open_to_what_is_written_down(zygote: Zygote) -> None:
+    """A table that is printed once; of a name's value nothing is said, nor of what is called with two arguments."""
+    printed = "import io\nfrom contextlib import redirect_stdout\nout = io.StringIO()\n"
+    printed += "with redirect_stdout(out):\n    f(7)\n"
+    table_of = "def f(n):\n    for k in (1, 2):\n        print(k, 'x', n, '=', k * n)"
+    once = Question(table_of, f"{printed}assert out.getvalue().split() == '1 x 7 = 7 2 x 7 = 14'.split()")
+    asked = {"once": once, "name": Question("n = 2", "assert n == 2", "n = 0"), "twice": Question(DOUBLE, TWICE)}
+    found = proved(zygote, asked)
+    assert found.single == ("once",)
+    assert found.closing()[-1].startswith("Results that are written down beforehand pass once: ")

@@ -111,7 +111,8 @@ def test_a_script_is_run_again_and_both_pictures_are_one_page(tmp_path: Path) ->
     assert "\nas it is: " in page
     (tmp_path / "fine.py").write_text("import torch\na = torch.ones(2, requires_grad=True)\na.sum().backward()\n")
     fine = subprocess.run([*command[:-2], "fine.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert fine.stdout.splitlines()[-1] == "seegrad: no line of this script is known that mends a finding by itself."
+    said = "seegrad: no line of this script is known that by itself mends what is worst here."
+    assert fine.stdout.splitlines()[-1] == said
 
 
 def test_what_is_left_is_counted() -> None:
@@ -140,3 +141,15 @@ def test_a_comparison_is_a_page_of_its_own(tmp_path: Path) -> None:
     text = found.page(tmp_path / "diff.html").read_text()
     assert "The gradient of `w` is [2, 2], and [3, 3] in the other recording." in text
     assert "<title>Where two recordings differ</title>" in text
+
+
+def test_beside_an_error_the_line_that_mends_a_note_is_none(tmp_path: Path) -> None:
+    """It would change the program, and the error would stay."""
+    loop = "total = 0\nfor _ in range(4):\n    loss = (w * 2).sum()\n    loss.backward()\n    total += loss\n"
+    text = f"import torch\nw = torch.ones(2, requires_grad=True)\n{loop}"
+    for name, last in (("noted.py", ""), ("raises.py", "torch.ones(2).sum().backward()\n")):
+        (tmp_path / name).write_text(text + last)
+        command = [sys.executable, "-m", "seegrad", "--try-fix", "both.html", name]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ("+ total += loss.item()" in done.stdout) == (not last)
+        assert ("is known that by itself mends what is worst here" in done.stdout) == bool(last)

@@ -90,3 +90,9 @@ def test_the_json_is_plain_data() -> None:
     with seegrad.record() as rec:
         torch.tensor([float("nan"), float("inf")]).exp()
     json.loads(rec.to_json(), parse_constant=pytest.fail)
+
+
+def test_a_diagnosis_is_printed_as_what_it_says() -> None:
+    found = model.Diagnosis("graph_cut", "note", False, model.Place("a.py", 3, "b = a.data"), None, None, None)
+    assert str(found) == found.message()
+    assert "a.py:3" in str(found)
