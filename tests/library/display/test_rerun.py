@@ -151,5 +151,5 @@ def test_beside_an_error_the_line_that_mends_a_note_is_none(tmp_path: Path) -> N
         (tmp_path / name).write_text(text + last)
         command = [sys.executable, "-m", "seegrad", "--try-fix", "both.html", name]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert ("+ total += loss.item()" in done.stdout) == (not last)
+        assert ("+ total += loss.detach()" in done.stdout) == (not last)
         assert ("is known that by itself mends what is worst here" in done.stdout) == bool(last)
