@@ -138,7 +138,7 @@ def test_the_wheel_in_an_empty_environment_shows_a_picture(built: Path, tmp_path
         "import torch\na = torch.ones(2, requires_grad=True)\n(a * 2).sum().backward()\n"
     )
     subprocess.run(page, cwd=tmp_path, env=environment, check=True, capture_output=True)
-    assert "seegrad.play" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "seegrad.alone" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -53,8 +53,8 @@ MADE_SO = marked(
     "numbers have one."
 )
 SET_SO = marked(
-    "{Culprit} asks for the gradient of {label}, whose numbers are {dtype}, and torch refuses: only floating point and "
-    "complex numbers have one."
+    "{Culprit} asks for the gradient of {label}, whose numbers are `{dtype}`, and torch refuses: only floating point "
+    "and complex numbers have one."
 )
 FLOAT_OR_NONE = marked(
     "If they choose or count (indices, labels, a mask), leave the flag out: what they choose, rows of an embedding "
