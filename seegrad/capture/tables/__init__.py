@@ -11,7 +11,7 @@ from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.numbers import Summaries, SummaryDraft, fetch_summaries
 from seegrad.capture.tables.frames import FrameDraft, Frames, GradientUseDraft, Hit, SwitchDraft, Writes, fetch, numeral
 from seegrad.capture.tables.hooks import UserHooks
-from seegrad.capture.tables.ids import frozen, without_gaps
+from seegrad.capture.tables.ids import Ids, frozen, without_gaps
 from seegrad.capture.tables.nodes import Nodes
 from seegrad.capture.tables.saved import SavedTensors
 from seegrad.capture.tables.tensors import Source, Tensors
@@ -124,7 +124,7 @@ class Tables:
             extremes=tuple([frozen(Extremes, each, ids) for each in self.extremes if each.frame in ids["frame"]]),
             switches=tuple([frozen(Switch, draft, ids) for draft in self.switches]),
             collected=tuple([frozen(Collected, each, ids) for each in self.collected]),
-            clues=tuple([frozen(Clue, each, ids) for each in self.clues]),
+            clues=tuple([frozen(Clue, each, ids) for each in self.clues if _is_known(each, ids)]),
             checks=tuple([frozen(FunctionCheck, each, ids) for each in self.checks if each.frame in ids["frame"]]),
             recomputed=tuple([frozen(Recomputed, each, ids) for each in self.recomputed if each.frame in ids["frame"]]),
             laps=tuple([ids["frame"][number] for number in self.laps if number in ids["frame"]]),
@@ -143,3 +143,8 @@ class Tables:
         with _torch.unseen():
             fetch(each for frame in frames for each in frame.awaited)
             fetch(each for call in calls for each in (call.saw, call.gave))
+
+
+def _is_known(clue: Clue, ids: Ids) -> bool:
+    """Some are told of what was forgotten before; what is true of it shows again."""
+    return clue.frame in ids["frame"] and ids["tensor"].keys() >= {*clue.tensors}

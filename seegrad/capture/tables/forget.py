@@ -106,10 +106,10 @@ def forget(tables: Tables, horizon: int, ends: Iterable[int] = (), beside: Set[i
     living = tables.tensors.living() | tables.lasting
     nodes = _nodes(tables, frames, living)
     writes = _writes(tables, frames, nodes)
-    tensors = _tensors(tables, frames, nodes, writes, living)
     steps = [use.frame for use in tables.uses if use.kind == "stepped"]
     tables.laps += [end for end in steps or ends if end < horizon]
     tables.switches, tables.uses = _switches(tables, horizon, beside), _uses(tables, horizon, beside)
+    tensors = _tensors(tables, frames, nodes, writes, living)
     frames |= _needed_frames(tables, nodes, writes, tensors)
     tables.frames.outlive(nodes, tensors, frames)
     tables.hooks.forget(tensors)
@@ -161,6 +161,10 @@ def _writes(tables: Tables, frames: set[int], nodes: set[int]) -> set[int]:
 def _tensors(tables: Tables, frames: set[int], nodes: set[int], writes: set[int], living: set[int]) -> set[int]:
     """Living tensors and those that anything kept speaks of, with what they are aliases of."""
     waiting: list[int | None] = [*living, tables.root]
+    waiting += [leaf for use in tables.uses for leaf, _ in use.tensors]
+    waiting += chain.from_iterable(each.tensors for each in tables.switches)
+    waiting += chain.from_iterable(each.tensors for each in tables.collected)
+    waiting += chain.from_iterable(each.tensors for each in tables.clues)
     for number in frames:
         frame = tables.frames.drafts[number]
         waiting += [*frame.inputs, *frame.outputs, *frame.wanted]

@@ -278,12 +278,12 @@ def _cleared(tables: Tables) -> dict[int, list[int]]:
 
 def _of_one_gradient(tables: Tables, frame: FrameDraft, zeroed: dict[int, list[int]]) -> int | None:
     """What was kept, of two that are a gradient's whole memory: it was there before the gradient was cleared last."""
-    if len(frame.inputs) != 2 or frame.op not in COMPARES | ALONE_TOO:
-        return None
+    drafts = tables.tensors.drafts
+    if len(frame.inputs) != 2 or frame.op not in COMPARES | ALONE_TOO or not drafts.keys() >= {*frame.inputs}:
+        return None  # of what is forgotten nothing is known
     root, *other = {_whole(tables, each) for each in frame.inputs}
     if root is None or other or (frame.op in ALONE_TOO and len(set(frame.inputs)) == 1):
         return None
-    drafts = tables.tensors.drafts
     aliases = [each for each in frame.inputs if each != root] or [root]
     kept = drafts[min(aliases, key=lambda each: drafts[each].frame)]
     return kept.id if any(kept.frame < at < frame.index for at in zeroed.get(kept.storage, ())) else None

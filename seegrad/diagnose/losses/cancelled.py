@@ -89,7 +89,7 @@ def find_cancelled_differences(recording: Recording) -> Iterator[Diagnosis]:
 def _cancelled(recording: Recording, makers: Makers, difference: Frame) -> int | None:
     """The tensor that comes back as 0; None where all do as their numbers say."""
     given = [recording.tensors[tensor] for tensor in difference.inputs]
-    if len(given) != 2 or not all(ref.requires_grad for ref in given):
+    if len(given) != 2 or not difference.outputs or not all(ref.requires_grad for ref in given):
         return None
     weights: dict[tuple[int, int], Weight] = {}
     waiting = [Summand(difference.outputs[0], difference.index, 1, 1)]

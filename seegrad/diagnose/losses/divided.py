@@ -58,7 +58,8 @@ def _divided(recording: Recording, frames: list[Frame], until: int) -> list[Fram
     """What divides the loss of a call, by a plain number, once it has returned and before the next one begins."""
     roots = roots_of(recording, frames[0])
     later = recording.frames[frames[-1].index + 1 : until]
-    return [each for each in later if each.op in DIVIDES and each.inputs == roots and each.phase == "forward"]
+    divide = (each for each in later if each.op in DIVIDES and each.phase == "forward")
+    return [each for each in divide if each.outputs and len(roots) == 1 and each.inputs == roots]
 
 
 def _is_by(known: KnownNumbers, divided: Frame, count: int) -> bool:

@@ -57,7 +57,8 @@ def find_summed_over_samples(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that makes such a sum."""
     makers, told, lost = Makers(recording), set[Place | None](), _behind_losses(recording)
     for frame in recording.frames:
-        if frame.phase != "forward" or frame.place is None or not lost.issuperset(frame.outputs):
+        forgotten = not frame.inputs or not frame.outputs  # of a long program some Frames keep their lines alone
+        if frame.phase != "forward" or frame.place is None or forgotten or not lost.issuperset(frame.outputs):
             continue
         if frame.op == "mean" and not recording.tensors[frame.inputs[0]].shape and ALONG.search(frame.place.code):
             total = _total(recording, makers, frame.inputs[0], frame)
@@ -98,7 +99,7 @@ def _total(recording: Recording, makers: Makers, tensor: int, before: Frame) -> 
 def _by_python(makers: Makers, last: Frame) -> _Total | None:
     """The tensor that Python took apart on that line."""
     numbers = makers.maker(last.inputs[-1], last.index - 1)
-    if numbers is None or numbers.op != "unbind" or numbers.place != last.place:
+    if numbers is None or numbers.op != "unbind" or numbers.place != last.place or not numbers.inputs:
         return None
     return _Total(last, numbers.inputs[0])
 
@@ -121,7 +122,7 @@ def _is_averaged(recording: Recording, makers: Makers, frame: Frame) -> bool:
     waiting = list(frame.outputs)
     for tensor in waiting:  # grows while it's read
         for taker in makers.takers(tensor) if len(waiting) < FARTHEST else ():
-            if taker.op in TOTALS and not recording.tensors[taker.outputs[0]].shape:
+            if taker.op in TOTALS and all(not recording.tensors[each].shape for each in taker.outputs):
                 return True
             waiting += [each for each in taker.outputs if taker.op in NUMBERWISE and each not in waiting]
     return False

@@ -131,7 +131,7 @@ class _Tables:
     def shown(self, frame: Frame) -> Frame | None:
         """The Frame in which a loss goes back through a table; one without a graph is a factor of what has one."""
         own = ran(self._recording, frame)
-        if own is not None or self._recording.tensors[frame.outputs[0]].requires_grad:
+        if own is not None or any(self._recording.tensors[each].requires_grad for each in frame.outputs):
             return own
         later = self._recording.frames[frame.index + 1 :]
         return next((each for each in later if each.phase == "backward" and each.op != "grad"), None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import itertools
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -16,6 +18,8 @@ from seegrad.capture.tables import forget as capture_forget
 from seegrad.capture.tables.tensors import FRESH_BYTES, StorageNumbers, Tensors
 from seegrad.display.page import page
 from seegrad.model.recording import Recording
+from tests.data.programs import programs
+from tests.tiers import some
 
 
 @pytest.fixture(autouse=True)
@@ -353,3 +357,16 @@ def test_a_long_loop_that_only_asks_for_gradients_is_flat(monkeypatch: pytest.Mo
     assert frames(300, 0) < 300
     assert frames(300, 5) < 1_000
     assert frames(600, 5) < 1_000
+
+
+@pytest.mark.parametrize("name", some(60, sorted(programs())))
+def test_what_is_left_of_a_long_program_breaks_no_rule(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """Of Frames that are needed for something else, lines are kept and no tensors."""
+    monkeypatch.setattr(capture_forget, "PATIENCE", 30)
+    torch.manual_seed(0)
+    with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception), seegrad.record() as rec:
+        programs()[name].run()
+    assert rec.recording.frames
+    assert [each.getMessage() for each in caplog.records] == []
