@@ -10,7 +10,7 @@ from types import TracebackType
 
 from seegrad.capture.mode import Capture, Detail, Listener, quietly
 from seegrad.capture.probes.places import Code, user_frame, without_us
-from seegrad.diagnose import diagnose
+from seegrad.diagnose import diagnose, told_by
 from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recording
 from seegrad.words.errors import RecordingError
 from seegrad.words.languages import _
@@ -195,7 +195,8 @@ def load(path: str | Path) -> Recording:
 
 
 def _diagnosed(recording: Recording) -> Recording:
-    found = quietly(diagnose, recording)
+    """A rule that breaks is said in the log, and costs nothing but its own findings."""
+    found = quietly(diagnose, recording, lambda find, seen: quietly(told_by, find, seen) or ())
     return recording if found is None else replace(recording, diagnoses=found)
 
 

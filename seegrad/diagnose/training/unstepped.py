@@ -238,7 +238,7 @@ def _end(recording: Recording, asked: Frame, ran: set[int]) -> int | None:
     None where some of it led to a backward call, or none is: forces have as many numbers as places.
     """
     computed, found = set(asked.outputs), list[int]()
-    size = max(prod(recording.tensors[tensor].shape) for tensor in asked.outputs)
+    size = max((prod(recording.tensors[tensor].shape) for tensor in asked.outputs), default=0)
     for frame in recording.frames[asked.index + 1 :]:
         if frame.phase == "forward" and not computed.isdisjoint(frame.inputs):
             if not ran.isdisjoint(frame.nodes):

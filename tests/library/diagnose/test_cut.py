@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import seegrad
+from seegrad.diagnose import FINDERS
+from seegrad.model.recording import Diagnosis
 
 
 def load(target: torch.nn.Module, online: torch.nn.Module) -> None:
@@ -97,3 +101,21 @@ def test_of_several_results_a_new_tensor_is_no_choice_but_a_join(leaf: bool) -> 
     assert "`torch.stack`" in told.message("en")
     torch.stack(scores).square().mean().backward()
     assert layer.weight.grad is not None
+
+
+def test_a_rule_that_breaks_costs_nothing_but_its_own_findings(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(recording: seegrad.Recording) -> Iterator[Diagnosis]:
+        yield replace(diagnosed[0], culprit=recording.frames[10_000].place)
+
+    def program() -> tuple[Diagnosis, ...]:
+        with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+            torch.ones(2, requires_grad=True).detach().sum().backward()
+        return rec.diagnoses
+
+    diagnosed = program()
+    monkeypatch.delenv("SEEGRAD_RAISE_OWN_ERRORS", raising=False)
+    monkeypatch.setattr("seegrad.diagnose.FINDERS", (broken, *FINDERS))
+    assert [each.kind for each in program()] == [each.kind for each in diagnosed] == ["graph_cut"]
+    assert ["IndexError" in each.getMessage() for each in caplog.records] == [True]
