@@ -228,7 +228,7 @@ def test_an_error_in_our_own_diagnosis_does_not_hide_the_user_s(monkeypatch, cap
     from seegrad import recorder
 
     monkeypatch.delenv("SEEGRAD_RAISE_OWN_ERRORS")
-    monkeypatch.setattr(recorder, "diagnose", lambda recording: recording.frames[10**9])
+    monkeypatch.setattr(recorder, "diagnose", lambda recording, _ask: recording.frames[10**9])
     rec = seegrad.record()
     with pytest.raises(KeyError, match="mine"), rec:
         raise KeyError("mine")
