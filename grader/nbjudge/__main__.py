@@ -358,11 +358,14 @@ def _generate(options: argparse.Namespace) -> int:
     from nbjudge.course.generate import generate
     from nbjudge.plugin import converter_for, generator_for
 
+    stale = False
     for name in options.names:
         course = converter_for(name, student="*").course()
-        _say(generate(generator_for(name), course, force=options.force))
+        made = generate(generator_for(name), course, force=options.force)
+        _say(made.told)
+        stale = stale or made.stale
     _warn_of_stock_grader()
-    return ALL_GRADED
+    return SOME_NOT if stale else ALL_GRADED
 
 
 def _warn_of_stock_grader() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,16 @@ DIFFERS = (
 )
 
 
-def generate(converter: Any, course: Course, *, force: bool) -> str:
-    """One sentence on what was made. `converter` is nbgrader's own, configured; `force` writes the release anew.
+@dataclass(frozen=True)
+class Generated:
+    """One sentence on what was made, and whether students would get another text than the source says."""
+
+    told: str
+    stale: bool = False
+
+
+def generate(converter: Any, course: Course, *, force: bool) -> Generated:
+    """What was made. `converter` is nbgrader's own, configured; `force` writes the release anew.
 
     Raises `CourseError` where nbgrader refuses.
     """
@@ -36,19 +45,19 @@ def generate(converter: Any, course: Course, *, force: bool) -> str:
         privacy.close(course)
 
 
-def _generated(converter: Any, name: str, *, force: bool) -> str:
+def _generated(converter: Any, name: str, *, force: bool) -> Generated:
     coursedir = converter.coursedir
     released = Path(coursedir.format_path(coursedir.release_directory, ".", name))
     if force or not released.is_dir():
         _run(converter, name)
-        return f"{name}: in the gradebook; released to {released}"
+        return Generated(f"{name}: in the gradebook; released to {released}")
     with tempfile.TemporaryDirectory() as folder:
         coursedir.release_directory = folder
         _run(converter, name)
         stale = [path.name for path in sorted(Path(folder).rglob("*.ipynb")) if _differs(path, released / path.name)]
     if stale:
-        return DIFFERS.format(name=name, released=released, notebooks=", ".join(stale))
-    return f"{name}: in the gradebook; {released} is up to date"
+        return Generated(DIFFERS.format(name=name, released=released, notebooks=", ".join(stale)), stale=True)
+    return Generated(f"{name}: in the gradebook; {released} is up to date")
 
 
 def _run(converter: Any, name: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from math import isclose
 from pathlib import Path
@@ -59,7 +59,7 @@ class Record:
 
     def __exit__(self, *_: object) -> None:
         if self._alone is not None:
-            self._alone.close()
+            _let_go(self._alone)
         self._gradebook.close()
         self._gradebook.engine.dispose()
 
@@ -446,6 +446,13 @@ def _one_writer_at_a_time(engine: Any) -> None:
     engine.dispose()
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", begins)
+
+
+def _let_go(alone: Connection) -> None:
+    """A server hears of a closed connection a while later: who comes next must not find the lock still held."""
+    with suppress(SQLAlchemyError):  # a connection that was cut holds nothing
+        alone.execute(select(func.pg_advisory_unlock(LOCK)))
+    alone.close()
 
 
 @contextmanager
