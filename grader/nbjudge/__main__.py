@@ -427,7 +427,7 @@ def _judge(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from nbjudge import single
-    from nbjudge.grading.trial import preloads
+    from nbjudge.process.imports import preloads
 
     tests = single.tests_in(Path(options.tests))
     reference = single.answer_in(Path(options.reference)) if options.reference else None

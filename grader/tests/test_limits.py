@@ -14,7 +14,8 @@ from traitlets.config.loader import PyFileConfigLoader
 from nbjudge.grading.trial import judge_for
 from nbjudge.model import Assignment, Limits, Notebook, SourceCell
 from nbjudge.plugin import Limited
-from nbjudge.process.zygote import ALWAYS, PRELOADS, Zygote
+from nbjudge.process.imports import ALWAYS, PRELOADS
+from nbjudge.process.zygote import Zygote
 from nbjudge_tests.classroom import small
 from nbjudge_tests.trials import cell, printed, run
 
@@ -100,7 +101,8 @@ def test_what_a_course_s_notebooks_import_is_imported_once(monkeypatch: pytest.M
         assignment = Assignment("ps", (Notebook("ps", "python3", (locked,)),), seed=1)
         with judge_for(assignment, limits=Limits(), trust_students=True, preload=("json", "csv")):
             pass
-    assert asked == [(*ALWAYS, *PRELOADS.get(name, ()), "json", "csv") for name in ("math", "torch", "seegrad")]
+    known = ((), PRELOADS["torch"], ("torch", *PRELOADS["seegrad"]))
+    assert asked == [(*ALWAYS, *modules, "json", "csv") for modules in known]
 
 
 def test_the_course_s_configuration_names_them(tmp_path: Path) -> None:

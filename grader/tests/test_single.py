@@ -52,6 +52,14 @@ def endings(verdict: single.Verdict) -> list[str]:
     return [question["ending"] for question in verdict["questions"].values()]
 
 
+def test_who_alone_brings_torch_is_judged_with_it(judge: Judge) -> None:
+    """Neither the tests nor the answer before it need it: the seconds that it takes are theirs who do."""
+    pytest.importorskip("torch")
+    tests = {"three": "assert square(3) == 9\nassert float(square(2)) == 4.0"}
+    for answer in ("def square(x):\n    return x * x", "import torch\ndef square(x):\n    return torch.tensor(x) ** 2"):
+        assert endings(judge(answer, tests)) == ["passed"], answer
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [

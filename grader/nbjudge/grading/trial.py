@@ -10,13 +10,12 @@ Both are watched: what comes in time is kept.
 from __future__ import annotations
 
 import hashlib
-import re
 import select
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -30,8 +29,9 @@ from nbjudge.grading.outputs import Outputs, error_output, result_output
 from nbjudge.model import Assignment, Ending, Executed, Limits, Naming, Outcome
 from nbjudge.process.bench import Bench
 from nbjudge.process.child import Child
+from nbjudge.process.imports import ALWAYS, PRELOADS, TORCH, may_bring_torch, preloads
 from nbjudge.process.scribe import Scribe
-from nbjudge.process.zygote import ALWAYS, PRELOADS, Zygote
+from nbjudge.process.zygote import Zygote
 from nbjudge.shown.text import text_of
 from nbjudge.wire import Packet
 
@@ -67,37 +67,45 @@ def judge_for(
 ) -> AbstractContextManager[RunNotebook]:
     """A warm judge that has imported what this assignment's notebooks import, where that takes seconds."""
     texts = [cell.source for notebook in assignment.notebooks for cell in notebook.cells]
-    texts += [data.decode("utf-8", "replace") for name, data in assignment.files.items() if name.endswith(".py")]
+    own = [name for name in assignment.files if name.endswith(".py")]
+    texts += [assignment.files[name].decode("utf-8", "replace") for name in own]
     for notebook in assignment.notebooks:  # cells without nbgrader's marks, too
         told = (*notebook.naming.setup, *notebook.naming.brought)
         texts += [statement for _, statements in told for statement in statements]
         texts += [text for _, text in notebook.naming.imported]
-    return warm_judge(limits, trust_students=trust_students, preload=(*preloads(texts), *preload))
-
-
-def preloads(texts: Sequence[str]) -> list[str]:
-    """What to import once for these cells.
-
-    >>> preloads(["import numpy as np, torch", "print('seegrad')"])
-    ['torch', 'torch._dynamo']
-    """
-    imported = [line for text in texts for line in text.splitlines() if re.search(r"\b(import|load_ext)\b", line)]
-    return [
-        module
-        for name, modules in PRELOADS.items()
-        if any(re.search(rf"\b{name}\b", line) for line in imported)
-        for module in modules
-    ]
+    known = preloads(texts, _modules(own))
+    return warm_judge(limits, trust_students=trust_students, preload=(*known, *preload))
 
 
 @contextmanager
 def warm_judge(limits: Limits, *, trust_students: bool, preload: Sequence[str] = ()) -> Iterator[RunNotebook]:
-    """A warm zygote, and on it what runs one notebook after another."""
-    with (
-        Zygote((*ALWAYS, *preload), limits=limits, trust_students=trust_students) as zygote,
-        closing(Scribe(zygote)) as scribe,
-    ):
-        yield partial(run_to_be_shown, zygote, scribe)
+    """A warm zygote, and on it what runs one notebook after another; for those who alone bring torch, one with it."""
+    lacks = TORCH not in preload and may_bring_torch([f"import {name}" for name in preload])
+    first = (TORCH, *preload) if lacks else tuple(preload)
+    with ExitStack() as stack:
+
+        @cache
+        def zygote_with(*more: str) -> Zygote:
+            names = (*ALWAYS, *more, *first)
+            return stack.enter_context(Zygote(names, limits=limits, trust_students=trust_students))
+
+        scribe = stack.enter_context(closing(Scribe(zygote_with())))
+
+        def run(notebook: Mapping[str, Any], files: Mapping[str, bytes], assignment: Assignment) -> Executed:
+            more = TORCH not in first and _brings_torch(notebook, {**files, **assignment.files})
+            return run_to_be_shown(zygote_with(*PRELOADS[TORCH] if more else ()), scribe, notebook, files, assignment)
+
+        yield run
+
+
+def _brings_torch(notebook: Mapping[str, Any], files: Mapping[str, bytes]) -> bool:
+    own = {name: data.decode("utf-8", "replace") for name, data in files.items() if name.endswith(".py")}
+    cells = [text_of(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    return may_bring_torch([*cells, *own.values()], _modules(own))
+
+
+def _modules(files: Iterable[str]) -> set[str]:
+    return {PurePosixPath(name).stem for name in files}
 
 
 def run_to_be_shown(

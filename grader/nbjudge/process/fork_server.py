@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import gc
 import importlib
+import importlib.util
 import io
 import json
 import os
@@ -30,6 +31,7 @@ from typing import Any
 from nbjudge import sandbox
 from nbjudge.errors import SandboxError
 from nbjudge.model import Limits
+from nbjudge.process.imports import TORCH
 from nbjudge.sandbox import syscalls, watch
 
 OWNER_FD, CONTROL_FD, PEER_FD = 3, 3, 4
@@ -41,6 +43,7 @@ ROLES = {
 }  # started by name: nobody imports them
 NEED_A_KERNEL = frozenset({"student", "judge"})
 WARM = "nbjudge.roles.warm"
+TENSORS = "nbjudge.bridge.torch"  # a part of what the two roles say to each other, where torch is
 PREFIX = "grader-zygote-"
 
 
@@ -236,6 +239,8 @@ def _warm(server: Server, names: Sequence[str], roles: Sequence[str]) -> None:
     os.environ["IPYTHONDIR"] = str((server.scratch.path if server.scratch else Path("/tmp")) / "ipython")  # noqa: S108 - in our own root
     for role in roles:
         importlib.import_module(ROLES[role])
+    if TORCH in names and importlib.util.find_spec(TORCH) is not None:
+        importlib.import_module(TENSORS)
     if NEED_A_KERNEL & {*roles}:
         from nbjudge.process.kernel import Kernel
 

@@ -21,16 +21,9 @@ from nbjudge.errors import SandboxError, ZygoteGone
 from nbjudge.model import Limits
 from nbjudge.process.child import Child
 from nbjudge.process.fork_server import OWNER_FD, receive, send
+from nbjudge.process.imports import DEFAULT_PRELOAD, PRELOADS
 from nbjudge.sandbox import ELSEWHERE, SERVICE_ID
 
-# What a course's notebooks import → what is imported once for it. An optimizer's first step brings torch._dynamo; both
-# take seconds, and `%load_ext seegrad` a quarter of one.
-PRELOADS = {
-    "torch": ("torch", "torch._dynamo"),
-    "seegrad": ("seegrad", "seegrad.check", "seegrad.promise", "seegrad.display.magic"),
-}
-ALWAYS = ("numpy", "IPython")
-DEFAULT_PRELOAD = (*ALWAYS, *PRELOADS["torch"], *PRELOADS["seegrad"])
 LIMITS = Limits()
 ROLES = ("student", "judge", "scribe")
 START_S = 120.0

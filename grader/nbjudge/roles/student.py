@@ -6,8 +6,6 @@ Nothing here is trusted: the student's code can change all of it. It decides not
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import os
 import random
 import select
@@ -21,11 +19,6 @@ from nbjudge.bridge.peer import Peer
 from nbjudge.bridge.raised import Attempted
 from nbjudge.process.kernel import Kernel
 from nbjudge.wire import Packet, Pipe, PipeEnd, listed, text, whole
-
-# Where torch is installed, tensors are a part of what the two say to each other; the scribe, who converses with nobody,
-# doesn't wait for the seconds that this takes.
-if importlib.util.find_spec("torch") is not None:
-    importlib.import_module("nbjudge.bridge.torch")
 
 STUDENT = "NBJUDGE_STUDENT"  # seegrad.variants reads it, and any course may
 
