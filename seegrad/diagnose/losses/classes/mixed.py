@@ -1,0 +1,141 @@
+"""A view where the dimensions were to change places: it leaves the numbers in their order, so they mix.
+
+`x.view(time, batch, -1)` of what is `(batch, time, …)` doesn't turn it: rows of one sample are read as another's. Told
+where the shape asked for is the old one with dimensions of different sizes exchanged, or where the classes' dimension
+was the second and is the last afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from seegrad.diagnose.cut import roots_of
+from seegrad.diagnose.evidence import label
+from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.gradients import reach
+from seegrad.diagnose.numbers.constant import backward_only
+from seegrad.diagnose.numbers.known import Makers
+from seegrad.diagnose.numbers.shapes import said
+from seegrad.model.recording import Diagnosis, Frame, Place, Recording
+from seegrad.words.languages import marked
+from seegrad.words.phrases import Word
+
+MIXED = DiagnosisKind("dimensions_mixed", "note", marked("dimensions mixed by a view"))
+
+EXCHANGED = marked(
+    "{Culprit} makes {new} of {label}, which is {old}: `{op}` leaves the numbers in their order and only counts them "
+    "off anew, so the dimensions don't change places, and what belongs to one sample is read as another's."
+)
+EXCHANGE = marked("If dimensions are to change places, use `.transpose(…)` or `.permute(…)`, and shape the result.")
+CLASSES = marked(
+    "{Culprit} makes {new} of {label}, which is {old} with {count} classes in dimension 1: `{op}` leaves the numbers in "
+    "their order and only counts them off anew, so a row of {count} holds one class at {count} places, not {count} "
+    "classes at one, and `{loss}` on {taken} reads it as classes."
+)
+CLASSES_LAST = marked(
+    "If each row is to hold the scores of one place, bring the classes to the end first: `.movedim(1, -1)`; or give "
+    "`{loss}` the result as it is, whose classes it looks for in dimension 1."
+)
+
+VIEWS = frozenset({"view", "reshape"})
+READ = frozenset({"cross_entropy", "nll_loss", "log_softmax", "softmax"})
+CONVOLVES = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
+"""Layers that leave their channels in dimension 1."""
+
+KEEPS = frozenset({"interpolate", "relu", "batch_norm", "dropout", "contiguous", "clone", "float", "upsample"})
+FARTHEST = 8
+
+
+@finder(order=33)
+def find_mixed(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each such line whose result a loss is computed of."""
+    views = [frame for frame in recording.frames if frame.op in VIEWS and frame.phase == "forward" and frame.outputs]
+    pairs = [(frame, *_shapes(recording, frame)) for frame in views if frame.inputs]
+    suspects = [each for each in pairs if _is_exchanged(each[1], each[2]) or _is_flat(each[1], each[2])]
+    makers, told = Makers(recording), set[Place | None]()
+    lost = _behind_losses(recording) if suspects else set[int]()
+    for frame, old, new in suspects:
+        if frame.place in told or not _leads_to(recording, makers, frame, lost):
+            continue
+        taken = _read_as_classes(recording, makers, frame, old)
+        if taken is not None or _is_exchanged(old, new):
+            told.add(frame.place)
+            yield _describe(recording, frame, old, new, taken)
+
+
+def _shapes(recording: Recording, frame: Frame) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    tensors = recording.tensors
+    return tensors[frame.inputs[0]].shape, tensors[frame.outputs[0]].shape
+
+
+def _is_exchanged(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Are the same sizes there in another order, three of them or more, each but once?
+
+    >>> _is_exchanged((8, 5, 6), (5, 8, 6)), _is_exchanged((8, 1, 6), (1, 8, 6)), _is_exchanged((8, 5, 6), (8, 30))
+    (True, False, False)
+    """
+    before, after = ([size for size in shape if size > 1] for shape in (old, new))
+    return before != after and sorted(before) == sorted(after) and len(set(before)) == len(before) > 2
+
+
+def _is_flat(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Are there rows of as many numbers as dimension 1 had, and is that not the last?
+
+    >>> _is_flat((2, 5, 8, 8), (128, 5)), _is_flat((2, 8, 5), (16, 5)), _is_flat((2, 5, 5), (10, 5))
+    (True, False, False)
+    """
+    fits = len(old) > 2 and len(new) == 2 and new == (prod(old) // old[1], old[1]) if prod(old) else False
+    return fits and old[1] > 1 and old[-1] != old[1] and prod(old[2:]) > 1
+
+
+def _behind_losses(recording: Recording) -> set[int]:
+    lines = {frames[0].place: frames[0] for frames in backward_only(recording)}
+    return {each for first in lines.values() for each in reach(recording, roots_of(recording, first))}
+
+
+def _leads_to(recording: Recording, makers: Makers, frame: Frame, lost: set[int]) -> bool:
+    """Does a loss come of it, of data by way of what is computed next?"""
+    if not lost.isdisjoint(frame.outputs):
+        return True
+    graph = recording.tensors[frame.inputs[0]].requires_grad
+    waiting = [] if graph else list(frame.outputs)
+    for tensor in waiting:  # grows while it's read
+        for taker in makers.takers(tensor) if len(waiting) < FARTHEST else ():
+            if not lost.isdisjoint(taker.outputs):
+                return True
+            waiting += [each for each in taker.outputs if each not in waiting]
+    return False
+
+
+def _read_as_classes(recording: Recording, makers: Makers, frame: Frame, old: tuple[int, ...]) -> Frame | None:
+    """The Frame that reads the rows so, where a convolution has put the classes into dimension 1."""
+    tensor, until, made = frame.inputs[0], frame.index - 1, None
+    for _ in range(FARTHEST):
+        made = makers.maker(tensor, until)
+        if made is None or not made.inputs or made.op not in KEEPS:
+            break
+        tensor, until = made.inputs[0], made.index - 1
+    channels = made is not None and made.op in CONVOLVES and bool(made.outputs)
+    if made is None or not channels or recording.tensors[made.outputs[0]].shape[1:2] != old[1:2]:
+        return None
+    return next((taker for taker in makers.takers(frame.outputs[0]) if taker.op in READ), None)
+
+
+def _describe(
+    recording: Recording, frame: Frame, old: tuple[int, ...], new: tuple[int, ...], taken: Frame | None
+) -> Diagnosis:
+    finding = Finding(
+        recording=recording,
+        kind=MIXED,
+        frame=frame.index,
+        culprit=frame.place,
+        victim=taken.place if taken is not None else frame.place,
+        tensor=frame.inputs[0],
+    )
+    facts: dict[str, Word] = {"label": label(recording, frame.inputs[0]), "op": frame.op}
+    words: dict[str, Word] = {"old": said(old), "new": said(new)}
+    if taken is None:
+        return finding.told(EXCHANGED, EXCHANGE, facts, **words)
+    line = finding.line(taken.place)
+    return finding.told(CLASSES, CLASSES_LAST, facts, count=old[1], loss=taken.op, taken=line, **words)
