@@ -17,6 +17,7 @@ from seegrad.capture.tables.frames import FrameDraft, Hit, builds_graph
 from seegrad.capture.tables.hooks import KINDS as HOOKS
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.training.collected import JOINS
+from seegrad.capture.training.settings.modes import ATTENTION, DROPS
 from seegrad.capture.training.switches import GRAD_MODE, SWITCHES
 from seegrad.model.recording import Place, RaisedError, Route
 from seegrad.words.errors import text_of
@@ -229,8 +230,8 @@ class Op:
 
     # fmt: off
     __slots__ = (
-        "_applied", "_built", "_call", "_graph", "_inputs", "_module", "_numbers", "_option", "_span", "_state",
-        "_storages", "_tables", "_targets", "_user", "_versions",
+        "_applied", "_built", "_call", "_drop", "_graph", "_inputs", "_module", "_numbers", "_option", "_span",
+        "_state", "_storages", "_tables", "_targets", "_user", "_versions",
     )
     # fmt: on
 
@@ -270,6 +271,8 @@ class Op:
         self._built: Place | None = None
         if (self._option or call.name in MADE_BY_MODULES) and module is not None and user is not None:
             self._built = state.built.line(module, user, self._module)
+        may_drop = call.name in DROPS or call.name == ATTENTION
+        self._drop = state.switches.modes.dropping(call.name, args, kwargs, module, user) if may_drop else None
         self._applied = self._applying(frame) if not self._graph and _torch.may_apply() else None
         if late:
             state.meet_late(late)
@@ -331,6 +334,8 @@ class Op:
         if name in EMPTY:
             tables.tensors.uninitialised.update(map(tables.tensors.storage_number, outputs))
         frame.outputs = tuple([self._output(frame, tensor) for tensor in outputs])
+        if self._drop is not None:
+            self._state.switches.modes.dropped(self._drop, frame.index, self._numbers[:1])
         if self._state.extremes is not None:
             self._state.extremes.after(frame.index, [*outputs, *written])
         if self._graph:

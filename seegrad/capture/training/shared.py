@@ -17,9 +17,10 @@ import torch
 
 from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.variables import MAX_ITEMS, Reach, is_a, tensors_in
-from seegrad.capture.probes.written import bound, call_of, listed_at, texts, under_way
+from seegrad.capture.probes.written import Text, assigned, bound, call_of, listed_at, named_only, texts, under_way
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.made import MadeOptimisers, Path, leaves
+from seegrad.capture.training.settings.again import MadeAgain
 from seegrad.model.recording import Clue, Place
 
 MEANT_AS_COPY = re.compile(
@@ -54,12 +55,14 @@ class SharedThings:
 
     def __init__(self, tables: Tables, source: Source, made: MadeOptimisers) -> None:
         self._tables, self._source, self._made = tables, source, made
+        self._again = MadeAgain(tables)
         self._told: set[str] = set()
         self._trained: set[tuple[int, int]] = set()  # optimiser and module that it has stepped in training mode
         self._modes: dict[tuple[CodeType, str, int], bool | None] = {}
 
     def look(self, optimiser: torch.optim.Optimizer, reach: Reach) -> None:
         """The optimiser is about to step."""
+        self._again.stepped(optimiser, self._made.places.get(optimiser))
         leaves = {id(leaf) for group in optimiser.param_groups for leaf in group["params"]}
         frames = reach.frames
         for frame in frames:
@@ -111,8 +114,16 @@ class SharedThings:
                 map(_differs_by_mode, torch.nn.Module.modules(module))
             ):
                 looked_through = texts(self._source, frames, module)
-                ways = (call_of(self._source, looked_through, owner, "eval") for owner in (_last(name), None))
-                self._told_at("evaluated", name, next(filter(None, ways), None), list(_parameters(module)))
+                uncalled = named_only(self._source, looked_through, _last(name), "train")
+                place = uncalled or self._out_of_training(looked_through, _last(name))
+                how = "named" if uncalled is not None else "called"
+                self._told_at("evaluated", name, place, list(_parameters(module)), how=how)
+
+    def _out_of_training(self, looked_through: list[Text], name: str) -> Place | None:
+        """The line that calls `eval()`, or does its work."""
+        ways = (call_of(self._source, looked_through, owner, "eval") for owner in (name, None))
+        called = next(filter(None, ways), None)
+        return called or assigned(self._source, looked_through, "training", name, on=False)
 
     def _is_to_train(self, name: str, frames: Sequence[FrameType]) -> bool:
         """Has a function under way called `name.train()` above the line that it is at, and `name.eval()` nowhere?"""

@@ -19,6 +19,8 @@ from seegrad.capture.probes.written import Text, assigned, texts, with_around
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import SwitchDraft
 from seegrad.capture.training.guards import GuardedSwitches
+from seegrad.capture.training.settings.modes import Modes
+from seegrad.capture.training.settings.rates import Rates
 from seegrad.model.recording import Place
 
 GRAD_MODE = "_set_grad_enabled"
@@ -65,7 +67,8 @@ class Switches:
         self._counted = 0
         self._told: set[str] = set()
         self._open: list[Place | None] = []  # the `with` lines of the user's that are under way
-        self.guards = GuardedSwitches(tables, source)
+        self.guards, self.modes = GuardedSwitches(tables, source), Modes(tables, source)
+        self.rates = Rates(tables, source)
         self._around: dict[tuple[CodeType, int], Place | None] = {}  # line → the `with torch.inference_mode():` around
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:
@@ -154,6 +157,7 @@ class Switches:
     def is_time(self, optimiser: torch.optim.Optimizer) -> bool:
         """True at the first step of an optimiser, the second, the fourth, …; and at those of all together."""
         self._steps += 1
+        self.rates.stepped(optimiser)
         self._counted += optimiser not in self._counts
         own = 0
         if self._counted <= MOST_COUNTED or optimiser in self._counts:
@@ -170,7 +174,8 @@ class Switches:
         optimiser: torch.optim.Optimizer,
         frames: Sequence[FrameType],
     ) -> None:
-        """Find the attributes that were set in vain on these modules, and on what the optimiser holds."""
+        """Find the attributes that were set in vain on these modules, on the optimiser, and on what it holds."""
+        self.rates.look(optimiser, frames)
         modules = list(modules)
         for path, module in modules:
             for name in (each for each in UNHEARD if vars(module).get(each) is False):

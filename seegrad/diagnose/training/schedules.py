@@ -58,6 +58,11 @@ NEVER_BACK = marked(
     "{Culprit} puts `{name}` into evaluation mode, and it is still there when the step on {victim} trains it: without "
     "dropout, with batch statistics that stand still."
 )
+ONLY_NAMED = marked(
+    "{Culprit} names `train` and doesn't call it, which changes nothing: `{name}` was in evaluation mode, and it is "
+    "still there when the step on {victim} trains it, without dropout, with batch statistics that stand still."
+)
+CALL_IT = marked("If it is to train as before, call it: `{name}.train()`.")
 PUT_IT_BACK = marked(
     "If it is to train as before, call `{name}.train()` after the evaluation, or at the top of each epoch."
 )
@@ -134,7 +139,8 @@ def find_evaluated(recording: Recording) -> Iterator[Diagnosis]:
                 tensor=each.tensors[0],
                 name=each.fact("name"),
             )
-            yield finding.told(NEVER_BACK, PUT_IT_BACK, {})
+            named = each.fact("how") == "named"
+            yield finding.told(*((ONLY_NAMED, CALL_IT) if named else (NEVER_BACK, PUT_IT_BACK)), {})
 
 
 def _next(recording: Recording, at: int, kind: str) -> GradientUse | None:

@@ -109,6 +109,8 @@ SEVERITIES = {
     "columns_added": "note",
     "not_normalised": "note",
     "dimensions_mixed": "note",
+    "dropout_in_evaluation": "note",
+    "optimiser_made_again": "note",
     "penalty_of_each_point": "note",
     "not_a_scalar": "error",
     "numpy_of_a_result": "error",

@@ -29,8 +29,8 @@ EXCHANGED = marked(
 )
 EXCHANGE = marked("If dimensions are to change places, use `.transpose(…)` or `.permute(…)`, and shape the result.")
 CLASSES = marked(
-    "{Culprit} makes {new} of {label}, which is {old} with {count} classes in dimension 1: `{op}` leaves the numbers in "
-    "their order and only counts them off anew, so a row of {count} holds one class at {count} places, not {count} "
+    "{Culprit} makes {new} of {label}, which is {old} with {count} classes in dimension 1: `{op}` leaves the numbers "
+    "in their order and only counts them off anew, so a row of {count} holds one class at {count} places, not {count} "
     "classes at one, and `{loss}` on {taken} reads it as classes."
 )
 CLASSES_LAST = marked(
