@@ -111,6 +111,8 @@ SEVERITIES = {
     "dimensions_mixed": "note",
     "dropout_in_evaluation": "note",
     "optimiser_made_again": "note",
+    "loss_turned_round": "note",
+    "target_was_given": "note",
     "penalty_of_each_point": "note",
     "not_a_scalar": "error",
     "numpy_of_a_result": "error",

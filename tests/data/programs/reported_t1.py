@@ -503,3 +503,121 @@ def tc_legal_optimisers_made_often():
         now = model.state_dict()
         start = {name: (start[name] + 0.5 * (now[name] - start[name])).clone() for name in start}
         model.load_state_dict(start)
+
+
+# -- a loss that is turned round, a target that was given
+
+
+class Moths(nn.Module):
+    """Which of three lamps a moth flies to."""
+
+    def __init__(self):
+        super().__init__()
+        self.eye, self.lamps = nn.Linear(5, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.lamps(torch.relu(self.eye(x)))
+
+
+@program("loss_turned_round")
+def tc_moths_compared_the_wrong_way_round():
+    """`binary_cross_entropy_with_logits(target, prediction)`."""
+    model = Moths()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(4):
+        x = torch.randn(6, 5)
+        lit = (x[:, :3] > 0).float()
+        flies = model(x)
+        loss = F.binary_cross_entropy_with_logits(lit, flies)  # culprit
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("loss_turned_round")
+def tc_moths_driven_off():
+    """A minus of a log likelihood before what has that minus in it."""
+    model = Moths()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+    for _ in range(4):
+        x, lamp = torch.randn(6, 5), torch.randint(3, (6,))
+        likely = F.nll_loss(F.log_softmax(model(x), dim=1), lamp)
+        loss = -likely  # culprit
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program()
+def tc_legal_moths():
+    """Two distances of distributions, either way round; both sides learn; minus a mean of logarithms."""
+
+    def loss_of(model):
+        x, lamp = torch.randn(6, 5), torch.randint(3, (6,))
+        sure, soft = F.log_softmax(model(x), dim=1), torch.softmax(torch.randn(6, 3), dim=1)
+        back = F.kl_div(soft.log(), sure.exp(), reduction="batchmean")
+        both = F.binary_cross_entropy(model(x).sigmoid(), model(x + 0.1).sigmoid())
+        return -sure[torch.arange(6), lamp].mean() + back + both + F.kl_div(sure, soft, reduction="batchmean")
+
+    fitted(Moths(), loss_of)
+
+
+@program()
+def tc_legal_moths_that_are_deceived():
+    """A light is looked for that draws them to another lamp: the model itself stays as it is."""
+    model, light = Moths(), nn.Parameter(torch.zeros(5))
+    optimizer = torch.optim.SGD([light], lr=0.1)
+    for _ in range(4):
+        x, lamp = torch.randn(6, 5), torch.randint(3, (6,))
+        loss = -F.cross_entropy(model(x + light), lamp)
+        model.zero_grad()
+        optimizer.zero_grad()
+        loss.backward(inputs=[light])
+        optimizer.step()
+
+
+class Verses(nn.Module):
+    """What word comes next; or which words a whole line has."""
+
+    def __init__(self, words=12, size=8):
+        super().__init__()
+        self.table, self.mind = nn.Embedding(words, size), nn.GRU(size, size, batch_first=True)
+        self.says = nn.Linear(size, words)
+
+    def forward(self, tokens):
+        return self.says(self.mind(self.table(tokens))[0])
+
+    def whole(self, tokens):
+        """All words of a line, from what is left of it at its end."""
+        last = self.mind(self.table(tokens))[1][-1]
+        return self.says(self.mind(last.unsqueeze(1).expand(-1, tokens.shape[1], -1).contiguous())[0])
+
+
+@program("target_was_given")
+def tc_verses_that_say_each_word_again():
+    """Logits and tokens that aren't shifted against each other."""
+    model = Verses()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(4):
+        tokens = torch.randint(12, (4, 7))
+        labels = tokens.clone()
+        logits = model(tokens)
+        loss = F.cross_entropy(logits.reshape(-1, 12), labels.reshape(-1))  # culprit
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program()
+def tc_legal_verses():
+    """Shifted; some words hidden before they're given; a line that is kept in one state and said again; tags."""
+
+    def loss_of(model):
+        tokens, tags = torch.randint(12, (4, 7)), torch.randint(12, (4, 7))
+        hidden = tokens.masked_fill(torch.rand(4, 7) < 0.3, 0)
+        nexts = F.cross_entropy(model(tokens)[:, :-1].reshape(-1, 12), tokens[:, 1:].reshape(-1))
+        found = F.cross_entropy(model(hidden).reshape(-1, 12), tokens.reshape(-1))
+        kept = F.cross_entropy(model.whole(tokens).reshape(-1, 12), tokens.reshape(-1))
+        return nexts + found + kept + F.cross_entropy(model(tokens).transpose(1, 2), tags)
+
+    fitted(Verses(), loss_of)
