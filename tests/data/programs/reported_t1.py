@@ -621,3 +621,18 @@ def tc_legal_verses():
         return nexts + found + kept + F.cross_entropy(model(tokens).transpose(1, 2), tags)
 
     fitted(Verses(), loss_of)
+
+
+@program()
+def tc_legal_rate_that_the_loop_reads():
+    """An attribute of the optimiser's by which the loop itself sets each group."""
+    model = Kites()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.lr = 0.4
+    for step in range(5):
+        for group in optimizer.param_groups:
+            group["lr"] = optimizer.lr * 0.5**step
+        loss = model.far()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()

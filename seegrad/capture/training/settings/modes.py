@@ -61,7 +61,7 @@ class Modes:
         if owner is None or owner.training:
             self._trained |= {place} if owner is not None else set()
             return None
-        chosen = _is_held(inner, outer) if made else op != ATTENTION and self._is_said(place)
+        chosen = _is_held(inner, outer) if made else op != ATTENTION and self._is_said(user)
         if chosen or place not in self._trained:
             return None
         return Drop(place, type(owner).__name__, "made" if made else "attention" if op == ATTENTION else "function")
@@ -72,10 +72,11 @@ class Modes:
         facts = (("owner", found.owner), ("how", found.how))
         self._tables.clues.append(Clue("dropped", frame, found.place, tensors, facts))
 
-    def _is_said(self, place: Place) -> bool:
+    def _is_said(self, user: FrameType | None) -> bool:
         """Does the line itself say whether to drop: `F.dropout(x, 0.5, training=True)`?"""
-        for each in nodes(self._source.text(place.file)):
-            if isinstance(each, ast.Call) and each.lineno <= place.line <= (each.end_lineno or 0):
+        line = user.f_lineno or 0 if user is not None else 0
+        for each in nodes(self._source.text(user.f_code.co_filename)) if user is not None else ():
+            if isinstance(each, ast.Call) and each.lineno <= line <= (each.end_lineno or 0):
                 words = {word.arg for word in each.keywords}
                 if called(each.func) in DROPS and (len(each.args) > 2 or "training" in words or None in words):
                     return True

@@ -10,13 +10,14 @@ import math
 import weakref
 from collections.abc import Sequence
 from types import FrameType
+from typing import Any
 
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.variables import Reach, is_a
-from seegrad.capture.probes.written import Text, assigned, bound, texts
+from seegrad.capture.probes.written import Text, assigned, bound, called, texts, under_way
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Clue, Place
 
@@ -55,9 +56,9 @@ class Rates:
                 looked_through = texts(self._source, frames, None, name)
                 names = [last for last, each in _held(frames) if each is optimiser]
                 ways = (assigned(self._source, looked_through, name, owner) for owner in dict.fromkeys(names))
-                self._tell(
-                    "unheard", optimiser, next(filter(None, ways), None), (("name", name), ("rate", f"{rate:g}"))
-                )
+                place = next(filter(None, ways), None)
+                if not any(_is_read(under_way(self._source, frames), owner, name) for owner in names):
+                    self._tell("unheard", optimiser, place, (("name", name), ("rate", f"{rate:g}")))
 
     def _by_itself(self, optimiser: Optimizer, frames: Sequence[FrameType]) -> None:
         """`LambdaLR` multiplies the first rate by what the function gives: one that gives a rate squares it."""
@@ -81,11 +82,13 @@ class Rates:
             self._steps[optimiser] = self._steps.get(optimiser, 0) + 1
 
     def _nothing(self, optimiser: Optimizer, frames: Sequence[FrameType]) -> None:
-        """The line that sets the rate, else that makes the optimiser."""
-        looked_through = texts(self._source, frames, None)
-        names = [last for last, each in _held(frames) if each is optimiser]
-        ways = (bound(self._source, looked_through, name, _is_call) for name in dict.fromkeys(names))
-        place = _set_in_groups(self._source, looked_through) or next(filter(None, ways), None)
+        """The line that makes its schedule; without one, that sets the rate by hand, else that makes the optimiser."""
+        looked_through, held = texts(self._source, frames, None), _held(frames)
+        names = [last for last, each in held if each is optimiser]
+        schedules = [last for last, each in held if is_a(each, LRScheduler) and each.optimizer is optimiser]
+        by_hand = None if schedules else _set_in_groups(self._source, looked_through)
+        ways = (bound(self._source, looked_through, name, _is_call) for name in dict.fromkeys([*schedules, *names]))
+        place = by_hand or next(filter(None, ways), None)
         self._tell("nothing", optimiser, place, (("steps", str(MANY)),))
 
     def _tell(self, how: str, optimiser: Optimizer, place: Place | None, facts: tuple[tuple[str, str], ...]) -> None:
@@ -96,7 +99,13 @@ class Rates:
             self._tables.clues.append(Clue("rate", self._tables.frames.now, place, numbers, (("how", how), *facts)))
 
 
-def _held(frames: Sequence[FrameType]) -> list[tuple[str, object]]:
+def _is_read(looked_through: Sequence[Text], owner: str, name: str) -> bool:
+    """Does the program look at that attribute: a mark of its own, by which it sets the groups?"""
+    every = (each for _, tree in looked_through for each in ast.walk(tree) if isinstance(each, ast.Attribute))
+    return any(each.attr == name and called(each.value) == owner and isinstance(each.ctx, ast.Load) for each in every)
+
+
+def _held(frames: Sequence[FrameType]) -> list[tuple[str, Any]]:
     """(the last part of its name, what it is), of all that the user's functions reach."""
     reach = Reach(list(frames))
     return [(name.rpartition(".")[2], each) for frame in frames for name, each in reach.of(frame)]
