@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 from torch.optim.optimizer import Optimizer
@@ -30,6 +31,7 @@ class MadeAgain:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
+        self._seen = weakref.WeakSet[Optimizer]()  # those that have stepped
         self._lines: dict[tuple[Place, int], _Making] = {}
 
     def stepped(self, optimiser: Optimizer, place: Place | None) -> None:
@@ -39,8 +41,9 @@ class MadeAgain:
         if place is None or number is None or not _gathers(optimiser) or len(self._lines) >= MOST:
             return
         line = self._lines.setdefault((place, number), _Making(self._tables.frames.now))
-        line.again |= bool(optimiser.state)
-        line.count += 1
+        line.again |= optimiser in self._seen
+        line.count += optimiser not in self._seen
+        self._seen.add(optimiser)
         if line.count == SEVERAL and not line.again:
             known = (self._tables.tensors.find(leaf) for leaf in leaves)
             numbers = tuple(each for each in known if each is not None)

@@ -23,7 +23,7 @@ def test_the_table_names_each_kind_of_the_rooms() -> None:
     modules = [
         importlib.import_module(each.name)
         for room in (training, lost, weights)
-        for each in pkgutil.iter_modules(room.__path__, f"{room.__name__}.")
+        for each in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
     ]
     kinds = {each.name for module in modules for each in vars(module).values() if isinstance(each, DiagnosisKind)}
     _head, *told = re.findall(r"\| `(\w+)` \|$", PAGE, re.MULTILINE)
