@@ -7,6 +7,7 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from textwrap import dedent
 
 from seegrad.model.recording import EXTERNAL_WRITE, STEP, Frame, Node, Place, RaisedError, Recording, Route, Write
 from seegrad.words.languages import marked
@@ -179,6 +180,7 @@ def function_of(node: Node) -> str:
     return node.name.removesuffix("Backward") if node.name.endswith("Backward") else ""
 
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 DEFINES = re.compile(r"\s*(?:async )?def (\w+)\(")
 
 
@@ -219,7 +221,7 @@ def is_unread_after(recording: Recording, place: Place | None) -> bool:
     Then the line writes for who has handed the tensor in, and only writing reaches them.
     """
     name = WRITTEN.match(place.code) if place is not None else None
-    function = _function_at(recording, place) if name is not None else None
+    function = function_at(recording, place) if name is not None else None
     if place is None or name is None or function is None:
         return False
     around = [node for node in ast.walk(function) if isinstance(node, ast.For | ast.AsyncFor | ast.While)]
@@ -230,25 +232,39 @@ def is_unread_after(recording: Recording, place: Place | None) -> bool:
     return not any(line >= first for line in reads)
 
 
-def _function_at(recording: Recording, place: Place | None) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+def function_at(recording: Recording, place: Place | None) -> Function | None:
     """The function in whose text a line of the block's file stands, the inmost; None outside of any."""
-    if place is None or place.file != recording.code_file or not recording.code:
+    if place is None or place.file != recording.code_file:
         return None
-    lines = "\n" * (recording.code[0][0] - 1) + "\n".join(text for _, text in recording.code)
+    holds = [node for node in functions(recording) if node.lineno < place.line <= (node.end_lineno or 0)]
+    return max(holds, key=lambda node: node.lineno, default=None)
+
+
+def functions(recording: Recording) -> list[Function]:
+    """Those in the text of the block's file."""
+    if not recording.code:
+        return []
+    text = dedent("\n".join(text for _, text in recording.code))
+    lines = "\n" * (recording.code[0][0] - 1) + text
     with contextlib.suppress(SyntaxError, ValueError):
-        found = (
-            node for node in ast.walk(ast.parse(lines)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        )
-        holds = [node for node in found if node.lineno < place.line <= (node.end_lineno or 0)]
-        return max(holds, key=lambda node: node.lineno, default=None)
-    return None
+        return [node for node in ast.walk(ast.parse(lines)) if isinstance(node, Function)]
+    return []
+
+
+def returned_by(recording: Recording, name: str) -> Place | None:
+    """The only line on which the function of that name returns something; None where there are several, or none."""
+    found = [node for node in functions(recording) if node.name == name]
+    every = (node for function in found for node in ast.walk(function) if isinstance(node, ast.Return) and node.value)
+    lines = {node.lineno for node in every}
+    line, text = next((each for each in recording.code if {each[0]} == lines), (0, ""))
+    return Place(recording.code_file, line, text.strip()) if line else None
 
 
 def are_in_one_function(recording: Recording, one: Place, other: Place) -> bool:
     """Do two lines of the block's file stand in the text of one function, or both outside of any?"""
     if {one.file, other.file} != {recording.code_file}:
         return False
-    first, second = (each.lineno if (each := _function_at(recording, line)) else 0 for line in (one, other))
+    first, second = (each.lineno if (each := function_at(recording, line)) else 0 for line in (one, other))
     return first == second
 
 

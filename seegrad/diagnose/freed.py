@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,8 +20,9 @@ from seegrad.diagnose.evidence import (
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
-from seegrad.diagnose.history.once import bound_outside, first_made, set_at
+from seegrad.diagnose.history.once import bound_outside, cached_by, filled_on, first_made, put_at, set_at
 from seegrad.diagnose.history.taken import of_a_peer, of_the_other, undetached
+from seegrad.diagnose.history.ways import leading_to, links_into, root
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, joined
@@ -108,6 +109,10 @@ BY_HOW = {
         "A buffer keeps numbers from one step to the next and isn't trained: store `.detach()` of what line {made} "
         "computes, and no later backward call goes through what it was computed from."
     ),
+    "cached": marked(
+        "That decorator hands out in each step what the function has computed in the first one: take it away, so that "
+        "{carried} is computed anew, or keep by it only what no Parameter is needed for."
+    ),
     "peer": marked(
         "The step that follows this loss trains nothing of what made {peer}: give the loss `{detached}`, and each "
         "backward call stays with the Parameters that its own step trains."
@@ -136,7 +141,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     way = outdated(recording, way, earlier, failed) if way.how == "later" and earlier else way
     way = among_peers(recording, way, earlier, failed) if way.how in ("once", "wrapped") and earlier else way
-    way = in_a_buffer(recording, way)
+    way = in_a_cache(recording, in_a_buffer(recording, way))
     dropped = dropped_detach(recording, way.tensors, failed)
     handed = dropped or way.handed_on(recording, error) or not_to_train(recording, way, earlier, error)
     output = node.outputs[0] if node and node.outputs else None
@@ -178,7 +183,7 @@ def apart(recording: Recording, error: RaisedError, earlier: Frame | None) -> tu
 
 # -- which tensor leads from a new graph into one that an earlier backward has been through
 
-Computed = Literal["once", "collected", "wrapped", "peer", "buffer"]
+Computed = Literal["once", "collected", "wrapped", "peer", "buffer", "cached"]
 How = Literal["again", "shared", "later", "stale", "carried", "within", "kept", "summed", "reset"] | Computed
 """How the second backward came into the graph of the first.
 
@@ -188,7 +193,7 @@ In a loop, `carried`: through a tensor that each step makes anew from the last, 
 one that each step writes over in place; `kept`: through one of an earlier step, beside those of this step; `summed`:
 through a sum of all losses; `once`: through a tensor made before the loop, `collected`: joined of what a list holds,
 `wrapped`: of a Parameter that nobody holds, `peer`: of what the step of that loss doesn't train, but its peer's does,
-`buffer`: of what a module's buffer was given.
+`buffer`: of what a module's buffer was given, `cached`: by a function whose decorator keeps what it returns.
 """
 
 ITEM = re.compile(r"\[\d+\]$")
@@ -235,20 +240,23 @@ class Carried:
         nothing: the line counts that binds it in a function under way, else the one that puts it into an attribute.
         """
         held = joined_of(recording, self.tensors[0]) if self.how == "collected" else None
-        if held is not None or self.how in ("reset", "stale", "peer", "buffer") or self._is_put_in:
+        if held is not None or self.how in ("reset", "stale", "peer", "buffer", "cached") or self._is_put_in:
             return held.place if held is not None else self.taken
         if self.how in ("once", "wrapped"):
             name = called(recording, self.tensors[0]) if self.tensors else None
             made = first_made(recording, self.tensors[0]) if self.tensors else None
             outside = bound_outside(error, name, made) if self.how == "once" else None
             return set_at(recording, name) or outside or made
+        if self.how == "kept":
+            return filled_on(recording, self.names(recording))
         if self.how not in ("carried", "within"):
             return None
         lines = dict(error.bound)
         parts = [collection(name).rpartition(".")[2] for name in self.names(recording)]
         made = made_at(recording, self.tensors[0]) if self.tensors else None
-        binds = made is not None and any(part in bound_on(made) for part in parts)
-        return next((lines[part] for part in parts if part in lines), made if binds else None)
+        if made is not None and not any(part in bound_on(made) for part in parts):
+            made = put_at(recording, self.names(recording)[0], made) if parts else None
+        return next((lines[part] for part in parts if part in lines), made)
 
     @property
     def _is_put_in(self) -> bool:
@@ -389,6 +397,12 @@ def in_a_buffer(recording: Recording, way: Carried) -> Carried:
     return way if place is None else replace(way, how="buffer", tensors=(tensor,), taken=place, changed=None)
 
 
+def in_a_cache(recording: Recording, way: Carried) -> Carried:
+    """The same way, `cached` where a function has made its tensor that is asked once; `taken` says so."""
+    place = cached_by(recording, made_at(recording, way.tensors[0])) if way.how == "once" and way.tensors else None
+    return way if place is None else replace(way, how="cached", taken=place)
+
+
 def not_to_train(recording: Recording, way: Carried, earlier: Frame | None, error: RaisedError) -> Place | None:
     """The line that takes up, for one of the two losses, what only the other one is to train."""
     if earlier is None or not way.tensors:
@@ -397,46 +411,6 @@ def not_to_train(recording: Recording, way: Carried, earlier: Frame | None, erro
     if way.how == "shared":
         return of_the_other(recording, way.tensors, root(recording, earlier), root(recording, failed))
     return undetached(recording, way.tensors, earlier, failed, dict(error.bound)) if way.how == "later" else None
-
-
-def root(recording: Recording, frame: Frame) -> int | None:
-    """The Node at which the call of this Frame began."""
-    return next(
-        (each.running for each in recording.frames if each.backward == frame.backward and each.running is not None),
-        None,
-    )
-
-
-def leading_to(recording: Recording, target: int) -> set[int]:
-    """The Node and all from which it can be reached."""
-    above: dict[int, list[int]] = {}
-    for node in recording.nodes:
-        for edge in node.edges:
-            if edge.target is not None:
-                above.setdefault(edge.target, []).append(node.id)
-    waiting, seen = [target], {target}
-    while waiting:
-        for number in above.get(waiting.pop(), ()):
-            if number not in seen:
-                seen.add(number)
-                waiting.append(number)
-    return seen
-
-
-def links_into(recording: Recording, start: int, old: set[int], leading: Container[int]) -> list[tuple[Node, Edge]]:
-    """The Edges, nearest to `start` first, from a new Node into the `old` ones, on the ways that are `leading` on."""
-    waiting, seen, links = [start], {start}, []
-    for number in waiting:  # grows while it's read
-        node = recording.nodes[number]
-        for edge in node.edges:
-            if edge.target is None or edge.target not in leading:
-                continue
-            if edge.target in old:
-                links.append((node, edge))
-            elif edge.target not in seen:
-                seen.add(edge.target)
-                waiting.append(edge.target)
-    return links
 
 
 def tensor_of(recording: Recording, node: Node, edge: Edge) -> int | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from seegrad.diagnose.evidence import called, made_at
+from seegrad.diagnose.evidence import are_in_one_function, called, function_at, made_at
 from seegrad.model.recording import Place, RaisedError, Recording
 
 
@@ -14,6 +15,40 @@ def set_at(recording: Recording, name: str | None) -> Place | None:
         return None
     sets = re.compile(rf"\s*{re.escape(name)}\s*=(?!=)(?!\s*None\b)")
     line, text = next((each for each in recording.code if sets.match(each[1])), (0, ""))
+    return Place(recording.code_file, line, text.strip()) if line else None
+
+
+def put_at(recording: Recording, name: str, made: Place) -> Place | None:
+    """The line by which an attribute outlives the step: `self.state = (h, c)`, where another one has made `h`.
+
+    In the function that has made it, or else the only one in the file that gives the attribute anything but nothing.
+    """
+    whole, _, part = re.sub(r"\[.*", "", name).rpartition(".")
+    sets = re.compile(rf"\s*(?:\w+\.)+{re.escape(part)}\s*=(?!=)(?!\s*(?:None\b|\w+\.(?:new_)?zeros\b))")
+    found = [Place(recording.code_file, line, text.strip()) for line, text in recording.code if sets.match(text)]
+    near = [each for each in found if are_in_one_function(recording, each, made)]
+    return next(iter(near or found), None) if whole and len(near or found) == 1 else None
+
+
+def filled_on(recording: Recording, names: Iterable[str]) -> Place | None:
+    """The only line of the block's file that puts anything into the list or dict of one of these: `losses[0]`."""
+    wholes = {name.partition("[")[0].rpartition(".")[2] for name in names if "[" in name}
+    parts = "|".join(map(re.escape, sorted(wholes)))
+    fills = re.compile(rf"\b(?:{parts})(?:\.(?:append|extend|insert|appendleft|add)\(|\[[^\]]+\]\s*=(?!=)|\s*\+=)")
+    found = [each for each in recording.code if wholes and fills.search(each[1])]
+    line, text = found[0] if len(found) == 1 else (0, "")
+    return Place(recording.code_file, line, text.strip()) if line else None
+
+
+CACHES = re.compile(r"\s*@(?:\w+\.)?(?:lru_cache|cache|cached_property)\b")
+
+
+def cached_by(recording: Recording, made: Place | None) -> Place | None:
+    """The decorator that keeps what a function has returned, of the one in whose text a line stands."""
+    function = function_at(recording, made)
+    lines = {each.lineno for each in function.decorator_list} if function is not None else ()
+    found = (each for each in recording.code if each[0] in lines and CACHES.match(each[1]))
+    line, text = next(found, (0, ""))
     return Place(recording.code_file, line, text.strip()) if line else None
 
 
