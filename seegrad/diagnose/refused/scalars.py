@@ -1,4 +1,4 @@
-"""Backward from more than one number, without weights or with weights of another shape; or from what is no tensor."""
+"""Backward from more than one number, without weights or with wrong ones; from a complex one or no tensor at all."""
 
 from __future__ import annotations
 
@@ -135,6 +135,62 @@ def _kept_by(recording: Recording, called: Place | None) -> Place | None:
         return None
     lines = [(line, text) for line, text in recording.code if KEEPS_EACH.search(text)]
     return Place(called.file, lines[0][0], lines[0][1].strip()) if len(lines) == 1 else None
+
+
+# -- a complex number: which way is downhill?
+
+COMPLEX_CORE = "implicitly created only for real scalar outputs"
+OF_COMPLEX = {
+    "made": marked(
+        "{Culprit} leaves {label} complex, and so is what the call on {victim} begins at: a complex number is neither "
+        "larger nor smaller than another, so there's nothing to go down."
+    ),
+    "term": marked(
+        "{Culprit} leaves a term of {label} complex, and so is what the call on {victim} begins at: a complex number "
+        "is neither larger nor smaller than another, so there's nothing to go down."
+    ),
+}
+TAKE_ITS_SIZE = marked(
+    "Make real numbers of them before they are summed: `.abs()` is the size of each, `.abs().square()` its square (a "
+    "complex number's own `** 2` is complex), `torch.view_as_real(…)` both its parts."
+)
+
+
+@finder(order=12)
+def find_complex(recording: Recording) -> Iterator[Diagnosis]:
+    """The line that has left the loss, or a term of it, complex: back from it, by sums, factors, means."""
+    for error in errors_with(recording, COMPLEX_CORE):
+        root = next((each for each in recording.frames[error.frame].inputs if _is_complex(recording, each)), None)
+        if root is None or is_caught(recording, error):
+            continue
+        source = _complex_source(recording, root, error.frame)
+        finding = Finding(
+            recording=recording,
+            kind=MANY,
+            frame=error.frame,
+            culprit=source.frame.place if source is not None else error.place,
+            victim=error.place,
+            tensor=root,
+        )
+        how = source.how if source is not None else "made"
+        yield finding.told(OF_COMPLEX[how], TAKE_ITS_SIZE, {"cause": "complex", "label": label(recording, root)})
+
+
+def _is_complex(recording: Recording, tensor: int) -> bool:
+    return recording.tensors[tensor].dtype.startswith("complex")
+
+
+def _complex_source(recording: Recording, root: int, until: int) -> _Source | None:
+    """The Frame that made the only complex term of those that a loss is summed of."""
+    makers, tensor, term, found = Makers(recording), root, False, None
+    while (frame := makers.maker(tensor, until)) is not None:
+        found, until = _Source(frame, tensor, "term" if term else "made"), frame.index - 1
+        of = [each for each in frame.inputs if _is_complex(recording, each)]
+        if frame.op not in SUMS | SCALES or len(of) != 1:
+            break
+        term |= frame.op in SUMS and len(frame.inputs) > 1
+        tensor = of[0]
+    return found
 
 
 # -- weights of another shape than what it starts from
