@@ -16,6 +16,9 @@ from seegrad.model.recording import Clue, Place
 MOST = 1_000
 """So many writes are remembered up to the next step."""
 
+DEEPEST = 8
+"""So many calls lie at most between a Parameter and the weight that a module computes of it."""
+
 ATTRIBUTE = re.compile(r"\w\.\w+(?:\[[^\]]*\])?(?:\.data)?(?:\.\w+_\(|\s*(?:\[[^\]]*\]\s*)?[-+*/]?=[^=])|_\(\s*\w+\.\w")
 """`m.weight.copy_(`, `m.weight.data.mul_(`, `m.weight *=`, `init.normal_(m.weight`: what an object holds is written."""
 
@@ -35,7 +38,10 @@ class WrittenResults:
         draft, hidden = self._tables.tensors.drafts[tensor], not frame.grad_enabled
         while draft.alias_of is not None and draft.route in ("data", "detach"):
             draft, hidden = self._tables.tensors.drafts[draft.alias_of], True
-        if hidden and draft.requires_grad and not draft.is_leaf and len(self._waiting) < MOST:
+        made = self._tables.frames.drafts.get(draft.frame)
+        result = draft.requires_grad and not draft.is_leaf
+        result |= made is not None and not made.grad_enabled and draft.id in made.outputs  # computed on the spot
+        if hidden and result and len(self._waiting) < MOST:
             self._waiting.append((frame.index, draft.id))
 
     def _copied(self, frame: FrameDraft, tensor: int) -> None:
@@ -65,12 +71,26 @@ class WrittenResults:
         made = next((each for each in frames.values() if tensor in each.outputs and tensor not in each.inputs), None)
         if ref is None or made is None or made.index >= at:
             return ()
-        own = [drafts[each] for each in made.inputs if each in drafts]
-        leaves = tuple(each.id for each in own if each.parameter and each.shape == ref.shape)
+        leaves = tuple(each for each in self._behind(made) if drafts[each].shape == ref.shape)
         again = False
         for each in (frames[number] for number in sorted(frames) if number > at):
             if each.phase == "forward" and any(drafts[one].storage == ref.storage for one in each.inputs):
                 return ()
             fresh = [one for one in each.outputs if one in drafts and drafts[one].shape == ref.shape]
-            again |= bool(fresh) and each.op == made.op and set(leaves) <= set(each.inputs)
-        return leaves if again and len(own) == len(made.inputs) else ()
+            again |= bool(fresh) and each.op == made.op and set(leaves) <= self._behind(each)
+        return leaves if again else ()
+
+    def _behind(self, made: FrameDraft) -> set[int]:
+        """The Parameters that a call was given, or what it was given was computed of, a few calls before it."""
+        drafts, frames = self._tables.tensors.drafts, self._tables.frames.drafts
+        found, waiting = set[int](), [made]
+        for each in waiting:  # grows while it's read
+            known = [drafts[number] for number in each.inputs if number in drafts]
+            if len(known) < len(each.inputs):
+                return set()  # of what is forgotten nothing is known
+            found |= {draft.id for draft in known if draft.parameter}
+            before = (frames.get(draft.frame) for draft in known if not draft.parameter)
+            waiting += [one for one in before if one is not None and one not in waiting][
+                : max(DEEPEST - len(waiting), 0)
+            ]
+        return found
