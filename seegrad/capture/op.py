@@ -11,6 +11,7 @@ import torch
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.copying import Holder
+from seegrad.capture.probes.numbers import PUTS, put_twice
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables.frames import FrameDraft, Hit, builds_graph
@@ -19,7 +20,7 @@ from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.training.collected import JOINS
 from seegrad.capture.training.settings.modes import ATTENTION, DROPS
 from seegrad.capture.training.switches import GRAD_MODE, SWITCHES
-from seegrad.model.recording import Place, RaisedError, Route
+from seegrad.model.recording import Clue, Place, RaisedError, Route
 from seegrad.words.errors import text_of
 
 VIEW_GETTERS = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
@@ -231,7 +232,7 @@ class Op:
     # fmt: off
     __slots__ = (
         "_applied", "_built", "_call", "_drop", "_graph", "_inputs", "_module", "_numbers", "_option", "_span",
-        "_state", "_storages", "_tables", "_targets", "_user", "_versions",
+        "_state", "_storages", "_tables", "_targets", "_twice", "_user", "_versions",
     )
     # fmt: on
 
@@ -281,6 +282,7 @@ class Op:
         self._numbers = tuple([state.meet(t) if d is None else d.id for t, d in zip(inputs, drafts, strict=True)])
         if state.extremes is not None:
             state.extremes.before(inputs, self._numbers)
+        self._twice = put_twice(call.name, args, kwargs) if graph and call.name in PUTS else 0
         self._storages: list[int] = []
         self._span: tuple[int, int] | None = None
         if call.foreign and tables.saved.every:
@@ -340,6 +342,9 @@ class Op:
             self._state.extremes.after(frame.index, [*outputs, *written])
         if self._graph:
             self._walk(frame, outputs, written)
+        if self._twice and frame.place is not None:
+            count = (("count", str(self._twice)),)
+            tables.clues.append(Clue("twice", frame.index, frame.place, self._numbers[-1:], count))
         if not (outputs or frame.writes or frame.nodes):
             tables.frames.drop_last()
 

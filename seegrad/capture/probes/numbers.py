@@ -1,7 +1,8 @@
 """Numbers read off a tensor that is too big to be shown whole: its Summary, and a part to be walked through.
 
-Nothing is read while the program runs. A tensor of at most WHOLE elements is copied, of a bigger one a few figures are
-computed where it lies; what that gives is read when the Recording is asked for.
+Of these nothing is read while the program runs. A tensor of at most WHOLE elements is copied, of a bigger one a few
+figures are computed where it lies; what that gives is read when the Recording is asked for. And an index is asked, as
+it's used, whether it names one place several times.
 """
 
 from __future__ import annotations
@@ -195,3 +196,44 @@ def fetch_summaries(drafts: Iterable[SummaryDraft], numeral: Numeral) -> None:
 
 Look = Callable[[torch.Tensor], SummaryDraft | None]
 """How a Frame sees what is too big for it; a Recording without such numbers has none."""
+
+
+# -- indices that name one place several times
+
+MOST_INDICES = 100_000
+PUTS = frozenset({"__setitem__", "index_copy", "index_copy_", "scatter", "scatter_"})
+"""Calls that put rows to where an index says; of those with the same index one stays."""
+
+
+def put_twice(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """So many rows with a graph are put where another one lands, at several places; 0 where none or one is.
+
+    A single such place may be where what isn't wanted is put. A device isn't asked.
+    """
+    names = ("self", "at", "source") if op == "__setitem__" else ("self", "dim", "index", "source")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    source, at = given.get("source", given.get("src")), _places(op, given)
+    if at is None or not isinstance(source, torch.Tensor) or not source.requires_grad or "reduce" in given:
+        return 0
+    if at.shape[-1] > MOST_INDICES or source.numel() < at.shape[-1]:  # one number or row for all loses nothing
+        return 0
+    _, counts = torch.unique(at, dim=1, return_counts=True)
+    several = counts[counts > 1]
+    return int(several.sum()) if several.numel() > 1 else 0
+
+
+def _places(op: str, given: dict[str, Any]) -> torch.Tensor | None:
+    """The indices, a column for each place; of a scatter the first of its rows. None for masks, or slices alone."""
+    index = given.get("at" if op == "__setitem__" else "index")
+    parts = index if isinstance(index, tuple) else (index,)
+    tensors = [each for each in parts if isinstance(each, torch.Tensor)]
+    if not tensors or any(each.dtype == torch.bool or each.device.type != "cpu" or not each.dim() for each in tensors):
+        return None
+    if op.startswith("scatter"):
+        dim = given.get("dim", 0)
+        return tensors[0].movedim(dim, -1).reshape(-1, tensors[0].shape[dim])[:1]
+    try:
+        same = torch.broadcast_tensors(*tensors)  # type: ignore[no-untyped-call]  # torch gives it no types
+    except RuntimeError:  # it will refuse the index, too
+        return None
+    return torch.stack([each.reshape(-1) for each in same])
