@@ -173,7 +173,7 @@ class Capture(TorchFunctionMode):
         quietly(self._recomputed.end)
         if self._state.functions is not None:
             quietly(self._state.functions.compare)
-        quietly(tell_lost, self._state.tables)
+        quietly(tell_lost, self._state.tables, self._source)
         quietly(tell_unread, self._state.tables, self._source)
         quietly(tell_numbers, self._state.tables, self._source)
         quietly(tell_kept, self._state.tables, self._source)

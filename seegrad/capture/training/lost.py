@@ -26,7 +26,7 @@ ARITHMETIC = frozenset(
 """Ops that compute other numbers: not those that copy, move or cast."""
 
 
-def tell_lost(tables: Tables) -> None:
+def tell_lost(tables: Tables, source: Source) -> None:
     """Tell of the lines whose results have all gone, and no call elsewhere has taken them up."""
     places: dict[Place, list[FrameDraft]] = {}
     for frame in tables.frames.drafts.values():
@@ -40,7 +40,15 @@ def tell_lost(tables: Tables) -> None:
         if parameters and not elsewhere and len(living) <= 1 < len(results):
             name = REBOUND.match(place.code)
             said = name[1] if name else ""
-            tables.clues.append(Clue("lost", frames[-1].index, place, tuple(parameters), (("name", said),)))
+            facts = ("name", said), ("read", str(int(_is_read(source, place, said))))
+            tables.clues.append(Clue("lost", frames[-1].index, place, tuple(parameters), facts))
+
+
+def _is_read(source: Source, place: Place, name: str) -> bool:
+    """Does any other line of the function around read that name? In one whose text is unknown, one may."""
+    around = [each for each in nodes(source.text(place.file)) if _holds(each, place.line)]
+    scope = next((each for each in reversed(around) if isinstance(each, Scope)), None)
+    return scope is None or any(getattr(each, "lineno", 0) != place.line for each in _reads(scope, name))
 
 
 def _taken(tables: Tables) -> dict[int, Place | None]:

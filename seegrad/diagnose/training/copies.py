@@ -189,6 +189,10 @@ SOME_STAY = marked(
     "{Culprit} gives the name `{name}` to a new tensor, which nothing reads before it is gone: by this line nothing "
     "changes, and {leaves} stay as they are."
 )
+AS_BEFORE = marked(
+    "{Culprit} gives the name `{name}` to a new tensor, which nothing reads before it is gone: by this line nothing "
+    "changes, and {leaves} are behind it what they were before."
+)
 WRITE_INTO = marked(
     "If they are to change, write into them instead: `with torch.no_grad():` around `{name}.copy_(…)`, "
     "`{name}.sub_(…)` or another of these."
@@ -199,12 +203,15 @@ WRITE_INTO = marked(
 def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line whose new tensors are all gone, unread; none where all Parameters are written after it.
 
-    Of those it is computed of some may be trained and others, an average of them, written by nothing else.
+    Unless no other line reads the name: then it's of no use, whatever writes them. Of those it is computed of some may
+    be trained and others, an average of them, written by nothing else.
     """
     written = {write.storage: write.frame for write in recording.writes}
     for each in recording.clues_of("lost"):
         every = [leaf for leaf in each.tensors if recording.tensors[leaf].parameter]
         leaves = [leaf for leaf in every if written.get(recording.tensors[leaf].storage, -1) <= each.frame]
+        in_vain = not leaves and each.fact("read") == "0"
+        leaves = every if in_vain else leaves
         if not leaves or (len(leaves) < len(every) and any(recording.tensors[leaf].requires_grad for leaf in leaves)):
             continue
         finding = Finding(
@@ -216,7 +223,7 @@ def find_let_go(recording: Recording) -> Iterator[Diagnosis]:
             tensor=leaves[0],
             name=each.fact("name"),
         )
-        said = NOBODY_SEES if len(leaves) == len(every) else SOME_STAY
+        said = AS_BEFORE if in_vain else NOBODY_SEES if len(leaves) == len(every) else SOME_STAY
         yield finding.told(said, WRITE_INTO, {"leaves": names(recording, leaves)})
 
 
