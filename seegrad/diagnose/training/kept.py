@@ -82,6 +82,15 @@ class Laps:
         return {frame.running: frame.keeps_graph for frame in frames if frame.running is not None}
 
     @cached_property
+    def came(self) -> dict[int, set[int | None]]:
+        """Node → the calls that ran it, `autograd.grad` among them."""
+        found: dict[int, set[int | None]] = {}
+        for frame in self.recording.frames:
+            if frame.running is not None:
+                found.setdefault(frame.running, set()).add(frame.backward)
+        return found
+
+    @cached_property
     def makers(self) -> dict[int, int]:
         """Tensor → the Node that made it."""
         return {tensor: node.id for node in self.recording.nodes for tensor in node.outputs}
@@ -167,8 +176,16 @@ def _carried(laps: Laps) -> Iterator[Diagnosis]:
         through = node.id in laps.ran
         facts: dict[str, Word] = {"label": label(recording, tensor), "how": "carried" if through else "summed"}
         old = {number for number in behind if laps.of(recording.nodes[number].frame) < laps.of(node.frame)}
+        if through and _is_one_loss(laps, node, old):
+            continue
         said, advice = (CARRIED, CUT_OFF) if through else (SUMMED, NUMBERS)
         yield finding.told(said, advice, facts, **laps.weight(old))
+
+
+def _is_one_loss(laps: Laps, node: Node, old: set[int]) -> bool:
+    """Has one call gone back from it, and it alone through all before: a loss summed up over inner loops that step?"""
+    computed = [number for number in old if laps.recording.nodes[number].leaf is None]
+    return len(laps.came[node.id]) == 1 and all(laps.came.get(each, set()) <= laps.came[node.id] for each in computed)
 
 
 def _third(laps: Laps, links: list[tuple[Node, Edge]]) -> tuple[Node, Edge] | None:
