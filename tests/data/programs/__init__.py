@@ -195,6 +195,7 @@ def programs() -> dict[str, Program]:
         reported_steps,
         reported_sums,
         reported_t1,
+        reported_t2,
         reported_terms,
         reported_threads,
         reported_trainers,
