@@ -200,7 +200,7 @@ Look = Callable[[torch.Tensor], SummaryDraft | None]
 
 # -- indices that name one place several times
 
-MOST_INDICES = 100_000
+MOST_INDICES = 20_000
 PUTS = frozenset({"__setitem__", "index_copy", "index_copy_", "scatter", "scatter_"})
 """Calls that put rows to where an index says; of those with the same index one stays."""
 
@@ -227,7 +227,8 @@ def _places(op: str, given: dict[str, Any]) -> torch.Tensor | None:
     index = given.get("at" if op == "__setitem__" else "index")
     parts = index if isinstance(index, tuple) else (index,)
     tensors = [each for each in parts if isinstance(each, torch.Tensor)]
-    if not tensors or any(each.dtype == torch.bool or each.device.type != "cpu" or not each.dim() for each in tensors):
+    plain = all(type(each) is torch.Tensor and each.device.type == "cpu" for each in tensors)
+    if not tensors or not plain or any(each.dtype == torch.bool or not each.dim() for each in tensors):
         return None
     if op.startswith("scatter"):
         dim = given.get("dim", 0)
