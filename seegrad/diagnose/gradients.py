@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from seegrad.diagnose.cut import LOST, backward_calls, because, cause
-from seegrad.diagnose.evidence import birthplace, called, errors_with, is_trained, label, made_at, maker, nodes_behind
+from seegrad.diagnose.evidence import (
+    ENTERING,
+    birthplace,
+    called,
+    errors_with,
+    is_trained,
+    label,
+    made_at,
+    maker,
+    nodes_behind,
+)
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.copied import CopiedNumbers
 from seegrad.diagnose.history.flow import Cut, Flow
@@ -45,6 +55,10 @@ NOT_REACHED = {
         "The gradient of {label} was asked for on {victim}, but {culprit} has copied its numbers, and no more: {root} "
         "was computed with the copy, {given}, which knows nothing of {label}."
     ),
+    "numbers": marked(
+        "The gradient of {label} was asked for on {victim}, but {culprit} makes a tensor of plain numbers, which have "
+        "no history: {root} was computed with that, and nothing leads back to {label}."
+    ),
     "instead": marked(
         "The gradient of {label} was asked for on {victim}, but {culprit} computes {root} with {given}, of which "
         "{label} was made, and not with {label} itself."
@@ -77,6 +91,9 @@ REACH = {
         "Keep the way back (MAML): begin with {label} itself, compute `p - rate * gradient` as new tensors, without "
         "`.data`, and call the model with them by `torch.func.functional_call`; if the gradient at the copy is meant "
         "(first order), ask for that of {given}."
+    ),
+    "numbers": marked(
+        "Stay in torch from {label} to {root}: hand on the tensor itself, without `.tolist()`, `.item()` or numpy."
     ),
     "instead": marked(
         "Give {label} to what computes it: a module takes other weights than its own by "
@@ -145,7 +162,7 @@ def reach(recording: Recording, roots: tuple[int, ...]) -> set[int]:
 
 
 def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cut | None]:
-    """Why the graph doesn't lead there: `fresh`, `beside`, `cut` and `copied` (and where), `late`, `unused`."""
+    """Why the graph doesn't lead there, and where: `fresh`, `beside`, `cut`, `copied`, `late`, `numbers`, `unused`."""
     ref = recording.tensors[tensor]
     roots = frame.inputs
     newest = max((recording.tensors[number].frame for number in roots), default=0)
@@ -171,7 +188,21 @@ def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cu
     if copy is not None:
         return "copied", Cut(copy.frame, (copy.leaf,))
     own = [each for each in sorted(both) if recording.tensors[each].shape == ref.shape]
-    return ("instead", Cut(born, (own[0],))) if own and not ref.is_leaf else ("unused", None)
+    if own and not ref.is_leaf:
+        return "instead", Cut(born, (own[0],))
+    entered = _of_numbers(recording, flow.behind(roots, set()))
+    return ("numbers", Cut(entered, ())) if entered is not None else ("unused", None)
+
+
+LISTED = re.compile(r"\.(?:tolist|numpy|item)\(|\bfloat\(|\b(?:np|numpy)\.")
+
+
+def _of_numbers(recording: Recording, tensors: Iterable[int]) -> Frame | None:
+    """The only line by which one of these was made of numbers that had been taken out of a tensor."""
+    made = [recording.frames[recording.tensors[each].frame] for each in tensors]
+    entered = [each for each in made if each.op in ENTERING and not each.inputs and each.place is not None]
+    listed = [each for each in entered if each.place is not None and LISTED.search(each.place.code)]
+    return listed[0] if len({each.place for each in listed}) == 1 else None
 
 
 def _taken_on(recording: Recording, error: RaisedError, root: int, given: int) -> Place | None:

@@ -442,3 +442,37 @@ def t2_numbers_of_weights_under_their_name():
             sizes.append(p.detach().flatten()[0].item())
             p = p.detach() - 1  # as a distance
             sizes += p.tolist()[:1]
+
+
+@program("unused_input")
+def t2_coordinates_scaled_as_plain_numbers():
+    """The points are brought to [0, 1] by way of a list, and the derivative is asked for by the points."""
+    net = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+
+    def scaled(points):
+        low, high = points.min(0).values, points.max(0).values
+        return torch.tensor(((points - low) / (high - low)).tolist())  # culprit
+
+    for _ in range(2):
+        points = torch.rand(32, 2, requires_grad=True)
+        (slope,) = torch.autograd.grad(net(scaled(points)).sum(), points, create_graph=True)  # victim
+        loss = (slope[:, 0] + slope[:, 1]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def t2_coordinates_scaled_by_plain_numbers():
+    """Only the limits are plain numbers; the points keep their way."""
+    net = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for _ in range(2):
+        points = torch.rand(32, 2, requires_grad=True)
+        low, high = torch.tensor(points.amin(0).tolist()), torch.tensor(points.amax(0).tolist())
+        (slope,) = torch.autograd.grad(net((points - low) / (high - low)).sum(), points, create_graph=True)
+        loss = (slope[:, 0] + slope[:, 1]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
