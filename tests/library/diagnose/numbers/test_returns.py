@@ -33,6 +33,11 @@ LINES = {
         "accent.register_full_backward_hook(turn_round)  # culprit",
         "none of those",
     ),
+    "t2_hook_that_returns_what_it_measures": (
+        "parameter.register_hook(watch(name))",
+        "The hook `note`",
+        "of another shape than the gradient",
+    ),
 }
 """Program → the line that is named, and what is said of it."""
 
