@@ -18,8 +18,9 @@ from nbjudge.bridge.raised import Attempted
 from nbjudge.bridge.standing import Everything, Gate, Nature, Role, Stand
 from nbjudge.bridge.values import Body, Crossing, Decoder, Encoder, UnsupportedError
 from nbjudge.bridge.values.containers import STUDENT
-from nbjudge.bridge.values.records import RECORD
+from nbjudge.bridge.values.records import RECORD, is_record
 from nbjudge.bridge.values.shared import Containers, Copies
+from nbjudge.bridge.values.standard import instances
 from nbjudge.bridge.values.table import kind_of
 from nbjudge.errors import WireError
 from nbjudge.wire import DEPTH, listed, text, whole
@@ -29,6 +30,13 @@ CLASSES = 1 << 12
 
 class Plain:
     """A value that is to cross as data, though its class was asked for or has methods of its own."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Whole:
+    """An object of a class of the course's, which is to cross with its state."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -60,7 +68,7 @@ class Carrier:
 
     def crossing(self, body: Body, parts: Mapping[str, Any]) -> Crossing:
         """What is at hand for one packet."""
-        return Crossing(self.containers, self.copies, body, parts, self.asked)
+        return Crossing(self.containers, self.copies, body, parts, self.asked, objects_first=self.side == 1)
 
     def at(self, places: tuple[str, ...]) -> contextlib.AbstractContextManager[None]:
         """Meanwhile what is heard comes from there."""
@@ -94,8 +102,11 @@ class Carrier:
             return _attempted(value.value, inner)
         if isinstance(value, Yours):
             return {"t": "yours", "id": value.number}
+        if isinstance(value, Whole):
+            return instances.whole(value.value, inner)
         if isinstance(value, Plain):
-            tree = (kind_of(value.value) or RECORD).encode(value.value, inner)
+            kind = RECORD if is_record(type(value.value)) else kind_of(value.value)
+            tree = (kind or RECORD).encode(value.value, inner)
             if type(tree) is dict and tree.get("t") == "object":  # it would be asked for as data again
                 raise UnsupportedError(f"a {type(value.value).__name__[:80]} with a part that is no data")
             return tree
@@ -128,9 +139,11 @@ class Carrier:
     def _looks(self, value: Any) -> dict[str, bool]:
         """What else it might be taken for: an iterator, or data."""
         kind = type(value)
+        state = {"state": True} if instances.is_instance(value) and not issubclass(kind, self.asked) else {}
         if hasattr(kind, "__next__") and hasattr(kind, "__iter__"):
-            return {"iterator": True}
-        return {"data": True} if kind_of(value) is not None or dataclasses.is_dataclass(kind) else {}
+            return {"iterator": True, **state}
+        is_data = dataclasses.is_dataclass(kind) or (not state and kind_of(value) is not None)
+        return {"data": True, **state} if is_data else state
 
     def _function(self, value: Any, inner: Encoder) -> dict[str, Any]:
         tree = {"t": "function", "id": self.lent.function(value), "name": remote.name_of(value)}
@@ -146,6 +159,8 @@ class Carrier:
         """A class with its bases and special methods, the first time; later its number alone."""
         if (known := self._named(kind)) is not None and known["t"] == "yours":
             return dict(known)
+        if self.side == 0 and instances.is_own(kind):
+            return {"t": "home", "v": instances.home(kind)}
         if self.side == 0 and not remote.may_lend(kind):
             raise UnsupportedError(f"the {_of_the_test(kind)}")
         number = self.lent.number_of(kind)
@@ -221,11 +236,14 @@ class Carrier:
     def _hear_yours(self, tree: Mapping[str, Any], _inner: Decoder) -> Any:
         return self.lent.find(whole(tree, "id"))
 
-    def _stands(self, nature: Nature, inner: Decoder) -> Stand:
-        """As what a thing stands here that has just been named; what a container holds has places of its own."""
+    def _from(self, inner: Decoder) -> tuple[str, ...]:
+        """Where a thing has come from that has just been named; what a container holds has places of its own."""
         nested = inner.depth < DEPTH - 1
-        places = Stand(Role.STRANGER, self.places).under("[]") if nested else self.places
-        return self.gate.admit(nature, places)
+        return Stand(Role.STRANGER, self.places).under("[]") if nested else self.places
+
+    def _stands(self, nature: Nature, inner: Decoder) -> Stand:
+        """As what such a thing stands here."""
+        return self.gate.admit(nature, self._from(inner))
 
     def _hear_function(self, tree: Mapping[str, Any], inner: Decoder) -> Any:
         number = whole(tree, "id")
@@ -286,7 +304,30 @@ class Carrier:
         if standing is not None:
             standing.role, standing.of_class = now.role, now.of_class
             standing.also(now.places)
-        return made
+        return self._own(made) or made
+
+    def _own(self, made: type) -> type | None:
+        """This side's own class, where the other's is the course's: what an answer has changed in it stays there."""
+        return instances.find(self._homes[made]) if made in self._homes else None
+
+    def _hear_home(self, tree: Mapping[str, Any], inner: Decoder) -> Any:
+        """A class of the course's by its name, of which an object is to be made here."""
+        found = instances.find(text(tree, "v"))
+        if found is None:
+            raise WireError("A frame names something that isn't a class of the course's.")
+        homes, places = [instances.home(base) for base in found.__mro__ if instances.is_own(base)], self._from(inner)
+        if not self.gate.is_given(homes, places):
+            said = f"It holds an object of class {found.__name__[:80]}, which the released answer doesn't give there."
+            self.gate.refuse(Stand(Role.STRANGER, (), said))
+        return found
+
+    def _rebuilt(self, kind: type, number: int, inner: Decoder) -> Any:
+        """An object of the other side's with its state, of this side's own class; None where it can't stand as that."""
+        found = next((own for base in kind.__mro__ if (own := self._own(base)) is not None), None)
+        if found is None or not self.gate.is_given(sorted(self._natures[kind].homes), self._from(inner)):
+            return None
+        made = self._asker.data_of(number, state=True)
+        return None if isinstance(made, UnsupportedError) else made
 
     def _stranger(self, number: int, standing: Stand) -> Any:
         """A class where none may stand: it can be passed on."""
@@ -355,6 +396,8 @@ class Carrier:
         kind, number = self._base(tree.get("class"), inner), whole(tree, "id")
         if not isinstance(kind, RemoteClass):
             raise WireError("An object has no class of the other side's.")
+        if tree.get("state") is True and (rebuilt := self._rebuilt(kind, number, inner)) is not None:
+            return rebuilt
         forms = ["object"] if self.gate.knows(kind) or tree.get("iterator") is not True else []
         forms += ["iterator"] if tree.get("iterator") is True else []
         for form in forms:
@@ -415,6 +458,7 @@ _HEARD: Mapping[str, Callable[[Carrier, Mapping[str, Any], Decoder], Any]] = {
     "method": Carrier._hear_method,
     "class": Carrier._hear_class,
     "object": Carrier._hear_object,
+    "home": Carrier._hear_home,
 }
 
 

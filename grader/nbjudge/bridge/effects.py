@@ -21,6 +21,7 @@ from nbjudge.bridge.values.arrays import is_mixed
 from nbjudge.bridge.values.memories import Extent, address, flat_of, plain, write
 from nbjudge.bridge.values.packages import masked, pictures, symbols
 from nbjudge.bridge.values.records import is_record
+from nbjudge.bridge.values.standard import instances
 from nbjudge.bridge.values.table import STORAGE_BYTES, package_of
 
 GRAD = ".grad"  # what part of an argument changes: its gradient
@@ -104,7 +105,10 @@ class Effects:
     def note_container(self, value: Any, known_as: Any, ours: bool) -> None:
         """The same of a list, dict, set, array or picture; a view that came back is known as the array it is one of."""
         is_odd = generators.is_generator(value) or streams.is_stream(value) or masked.is_masked_array(value)
-        before = _array_clone(value) if is_odd else value.copy()
+        if instances.is_instance(value):
+            before: Any = instances.state_of(value)
+        else:
+            before = _array_clone(value) if is_odd else value.copy()
         change = Change(id(known_as), lambda: _refill(value, before), ours)
         if streams.is_stream(value):
             change = replace(change, is_one=lambda: streams.content(value) != streams.content(before))
@@ -212,6 +216,9 @@ class Effects:
                 for part in self._parts.values():
                     made = part.clone(made, memo)
                 memo[id(item)] = made
+        shells = [(item, memo.setdefault(id(item), instances.empty(type(item)))) for item in instances.graph(value)]
+        for item, shell in shells:  # one by one: a list may have more links than Python calls functions within others
+            instances.put(shell, {name: copy.deepcopy(part, memo) for name, part in instances.state_of(item).items()})
         return copy.deepcopy(value, memo)
 
 
@@ -229,6 +236,8 @@ def held(value: Any) -> Iterator[Any]:
 
 def _inside(item: Any) -> list[Any] | None:
     """What a container holds, in whichever kind of one it may be passed, by Python's own methods; None of all else."""
+    if instances.is_instance(item):
+        return [*instances.state_of(item).values()]
     base: Any = next((base for base in CONTAINERS if issubclass(type(item), base)), None)
     if base is not None:
         return [*base.__iter__(item), *(base.values(item) if hasattr(base, "values") else ())]
@@ -239,7 +248,9 @@ def _inside(item: Any) -> list[Any] | None:
 
 
 def _refill(value: Any, items: Any) -> None:
-    if isinstance(value, list):
+    if instances.is_instance(value):
+        instances.put(value, items)
+    elif isinstance(value, list):
         value[:] = items
     elif isinstance(value, collections.deque):
         value.clear()

@@ -99,8 +99,8 @@ class Asker(Protocol):
     def used(self, thing: Any) -> Role:
         """Python uses a stand-in in a way that needs no answer from over there; raises `Refused` for a stranger."""
 
-    def data_of(self, number: int) -> Any:
-        """The nearest data to a thing of the other side's."""
+    def data_of(self, number: int, *, state: bool = False) -> Any:
+        """The nearest data to a thing of the other side's; or, by its state, an object like it."""
 
 
 class RemoteClass(type):

@@ -18,7 +18,7 @@ from nbjudge.bridge.around.parts import PARTS, Changes, Part, Said
 from nbjudge.bridge.around.replaced import Replaced
 from nbjudge.bridge.around.shared_names import MOST, SharedNames
 from nbjudge.bridge.around.surroundings import Surroundings
-from nbjudge.bridge.carry import Carrier, Plain, Yours
+from nbjudge.bridge.carry import Carrier, Plain, Whole, Yours
 from nbjudge.bridge.effects import Effects, held
 from nbjudge.bridge.floor import Floor
 from nbjudge.bridge.raised import Attempted, RemoteError
@@ -76,6 +76,7 @@ class Peer:
         }
         if side == 1:  # of the judge's own nobody may ask this
             self.answers |= {"files": self._answer_files, "source": self._answer_source}
+            self.answers["state"] = lambda packet: Attempted(Whole(self.given(packet)))
         self.parts: dict[str, Part] = {}
         self.effects = Effects(self.parts, lambda places, value: self.carrier.gate.came(places, value))
         self.changes: Changes | None = self.effects if side == 0 else None
@@ -187,9 +188,9 @@ class Peer:
         standing = self.carrier.borrowed.standing_of(thing)
         return standing is not None and self.carrier.gate.may_run(standing.places, said)
 
-    def data_of(self, number: int) -> Any:
-        """The nearest data to a thing of the other side's."""
-        return self.ask("data", value=Yours(number))
+    def data_of(self, number: int, *, state: bool = False) -> Any:
+        """The nearest data to a thing of the other side's; or, by its state, an object like it."""
+        return self.ask("state" if state else "data", value=Yours(number))
 
     def _without_asking(self, thing: Any, name: str, standing: Stand) -> Any:
         """What Python itself says of a thing that is only passed on, called, or iterated over."""

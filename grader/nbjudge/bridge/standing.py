@@ -8,7 +8,7 @@ into a container of ours. Never a count of crossings.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
@@ -90,6 +90,9 @@ class Gate(Protocol):
     def may_raise(self, home: str, places: tuple[str, ...]) -> bool:
         """May an error there be of this class of a library's, and not only of Python's nearest?"""
 
+    def is_given(self, homes: Sequence[str], places: tuple[str, ...]) -> bool:
+        """May an object there be made here, whose class, of the course's, is called so, or derives from such?"""
+
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing, and what came."""
 
@@ -140,6 +143,10 @@ class Everything:
     def may_raise(self, home: str, places: tuple[str, ...]) -> bool:  # noqa: ARG002 - a gate's signature
         """None is."""
         return False
+
+    def is_given(self, homes: Sequence[str], places: tuple[str, ...]) -> bool:  # noqa: ARG002 - a gate's signature
+        """Every one."""
+        return True
 
     def looked(self, asked: Sought, result: Any) -> None:
         """Nobody wants to know."""

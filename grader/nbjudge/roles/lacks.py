@@ -17,6 +17,7 @@ from nbjudge.bridge.values.packages.masked import has_masked, mask_of
 from nbjudge.bridge.values.packages.pictures import is_picture
 from nbjudge.bridge.values.packages.symbols import is_matrix, is_symbolic, items_of, size_of
 from nbjudge.bridge.values.records import fields_in
+from nbjudge.bridge.values.standard.instances import is_instance, state_of
 from nbjudge.bridge.values.streams import content, is_read, is_stream
 from nbjudge.bridge.values.table import ROUNDING, kind_of, package_of
 
@@ -34,6 +35,8 @@ def is_theirs(value: Any) -> bool:
 
 def parts_of(value: Any) -> list[Any] | None:
     """What a container holds; None of anything else."""
+    if is_instance(value):
+        return [*state_of(value).values()]
     if isinstance(value, Mapping):
         return [*value.values()]
     if getattr(getattr(value, "dtype", None), "kind", "") in ("O", "V") and hasattr(value, "tolist"):
@@ -103,9 +106,10 @@ def _any_part(value: Any, is_so: Callable[[Any], bool]) -> bool:
     """
     if is_so(value):
         return True
-    left, seen = [value], 0
+    left, seen, known = [value], 0, {id(value)}
     while left and seen < PARTS:
-        inside = [part for part in _inside(left.pop()) if type(part) not in WHOLE]
+        inside = [part for part in _inside(left.pop()) if type(part) not in WHOLE and id(part) not in known]
+        known |= {id(part) for part in inside if is_instance(part)}  # one may hold itself
         seen += 1
         if any(map(is_so, inside)):
             return True
@@ -117,12 +121,13 @@ def _inside(value: Any) -> list[Any]:
     """What it holds, keys too; nothing of the student's is asked."""
     if is_theirs(value) or isinstance(value, str | bytes | bytearray | range):
         return []
-    return [*(parts_of(value) or ()), *(value if isinstance(value, Mapping) else ())]
+    keys = value if isinstance(value, Mapping) and not is_instance(value) else ()
+    return [*(parts_of(value) or ()), *keys]
 
 
 def _size(value: Any) -> int | None:
     """How many elements it has; None where it is no container of any."""
-    if is_theirs(value):
+    if is_theirs(value) or is_instance(value):
         return None
     if isinstance(value, range):
         return int(bool(value))  # a length may be too large for Python's own
@@ -241,7 +246,8 @@ def keys_of(value: Any) -> list[str]:
     """
     if _is_table(value):
         return [repr(name)[:80] for name in value.columns if type(name) in (str, int)]
-    return [repr(key)[:80] for key in value if type(key) in (str, int)] if isinstance(value, Mapping) else []
+    is_mapping = isinstance(value, Mapping) and not is_instance(value)
+    return [repr(key)[:80] for key in value if type(key) in (str, int)] if is_mapping else []
 
 
 def _is_table(value: Any) -> bool:
@@ -280,7 +286,9 @@ def masks_of(value: Any, keys: frozenset[str] = frozenset()) -> bytes:
         if masks := mask_of(part) if has_masked(part) else _gaps_of(part):
             found.append(_path(path) + masks)
         inside: Iterable[tuple[Any, Any]] = enumerate(_inside(part))
-        if isinstance(part, Mapping):  # whose order is of no matter, and whose keys hold nothing masked
+        if isinstance(part, Mapping) and not is_instance(
+            part
+        ):  # whose order is of no matter, and whose keys hold nothing masked
             named = enumerate(part.items())
             inside = ((key if type(key) in (str, int) else (place,), item) for place, (key, item) in named)
         left.extend(((path, name), item) for name, item in inside if not isinstance(item, SINGLE))

@@ -8,12 +8,13 @@ length or hash, or a method that answers yes or no to the test; a *fact*, what i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN
 from nbjudge.bridge.standing import Nature, Refused, Role, Sought, Stand
 from nbjudge.bridge.values.records import fields_in
+from nbjudge.bridge.values.standard import instances
 from nbjudge.bridge.values.table import kind_of
 from nbjudge.names import HELD
 from nbjudge.roles.lacks import LACKING, is_found, is_theirs, keys_of, lacks_of, looks_of, masks_of, parts_of
@@ -27,6 +28,7 @@ COMPLETE = "complete"  # a value that lacks nothing
 MASKS = "masks "  # in a role, before what tells which items are masked
 GIVEN = " given "  # in a role: to what the arguments were
 OF_ONE_PLACE = 256  # roles, before no more arguments are remembered
+STATE = "state of "  # in a role, before where the course defines a class
 OF = "object of "  # in a role, before a name that was asked for
 SCORE = "="  # the place of a question's last expression
 SAID_BY_ITSELF = frozenset({"__bool__", "__hash__"})
@@ -309,6 +311,12 @@ class Places:
         self._note(places, {role})
         return self._recording or role in (self._roles(places) or ())
 
+    def is_given(self, homes: Sequence[str], places: tuple[str, ...]) -> bool:
+        """Is an object of a class of the course's what the released answer has at one of these places?"""
+        roles = {f"{STATE}{home}" for home in homes}
+        self._note(places, roles)
+        return self._recording or bool(roles & (self._roles(places) or set()))
+
     def is_score(self, *, shown: bool) -> bool:
         """Is the question's last expression a score? It is where the reference's was; `shown`: this one is a number."""
         if shown:
@@ -362,7 +370,7 @@ class Places:
         self._lack(places, found := lacks_of(value, frozenset(keys)), asked)
         if "missing" in found and (masks := masks_of(value, frozenset(keys))):
             self._mask(places, f"{MASKS}{hashlib.sha256(masks).hexdigest()[:16]}", self._given(asked))
-        for name, part in fields_in(value):
+        for name, part in instances.parts(value) if instances.is_instance(value) else fields_in(value):
             self._note_data(self._members(places, name), part)
 
     def _members(self, places: tuple[str, ...], name: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +21,9 @@ Lend = Callable[[Any], Any]
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[Peer, Peer]]:
-    """The judge's side, and the student's side in a thread."""
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Peer, Peer]]:
+    """The judge's side, and the student's side in a thread; no module of a course's lies where they run."""
+    monkeypatch.chdir(tmp_path)
     ours, theirs = socket.socketpair()
     judge, student = Peer(Pipe(ours.fileno()), side=0), Peer(Pipe(theirs.fileno()), side=1)
     thread = threading.Thread(target=serve, args=(student,))

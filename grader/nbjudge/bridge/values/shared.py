@@ -34,14 +34,20 @@ class InPlace:
 _in_place: dict[str, InPlace] = {}
 
 
-def share(name: str, types: tuple[type, ...], how: InPlace, takes: Callable[[Any], bool] | None = None) -> None:
-    """Enter a kind of container that both sides may change into the table."""
+def share(
+    name: str,
+    types: tuple[type, ...],
+    how: InPlace,
+    takes: Callable[[Any], bool] | None = None,
+    tell: Callable[[Any, Encoder], Any] | None = None,
+) -> None:
+    """Enter a kind of container that both sides may change into the table; `tell` where it isn't said by itself."""
     _in_place[name] = how
     known(
         ValueKind(
             name,
             types,
-            lambda value, encode: encode.crossing.shared.tree(value, encode),
+            tell or (lambda value, encode: encode.crossing.shared.tree(value, encode)),
             lambda tree, decode: decode.crossing.shared.make(tree, decode),
             takes,
             subclasses=True,
@@ -83,6 +89,32 @@ class Containers:
         self._agree(number, value)
         return tree
 
+    def trees(self, values: list[Any], encode: Encoder) -> list[dict[str, Any]]:
+        """Several new ones that hold one another: each has its number before any of them is said."""
+        numbers = [self._share(value) for value in values]
+        if None in numbers:
+            raise UnsupportedError(f"more than {TRACKED} objects and containers in one question")
+        told = [self._said(number, value, encode) for number, value in zip(numbers, values, strict=True)]
+        for number, value in zip(numbers, values, strict=True):
+            self._agree(number, value)
+        return told
+
+    def make_all(self, told: list[Any], values: list[Any], decode: Decoder) -> Any:
+        """The first of several that hold one another; `values` are empty, and the last is filled first."""
+        numbers = [whole(tree, "id") if type(tree) is dict else -1 for tree in told]
+        if len({*numbers}) != len(numbers) or any(not self._is_free(number) for number in numbers):
+            raise WireError("A new container has a number that isn't free.")
+        for number, value in zip(numbers, values, strict=True):
+            self._know(number, value)
+            self._filling.add(number)
+        for number, value, tree in reversed([*zip(numbers, values, told, strict=True)]):
+            _in_place[_name(value)].fill(value, tree, decode)
+            self._agree(number, value)
+        return values[0]
+
+    def _is_free(self, number: int) -> bool:
+        return number >= 0 and number not in self._shared and number % 2 != self._side
+
     def make(self, tree: Tree, decode: Decoder) -> Any:
         """The container of a tree that came; WireError where it isn't one."""
         kind = text(tree, "t")
@@ -90,7 +122,7 @@ class Containers:
             return self._find(whole(tree, "id"))
         how = _in_place[kind]
         number = None if tree.get("id") is None else whole(tree, "id")
-        if number is not None and (number in self._shared or number % 2 == self._side):
+        if number is not None and not self._is_free(number):
             raise WireError("A new container has a number that isn't free.")
         value = how.empty()
         if number is not None and value is not None:

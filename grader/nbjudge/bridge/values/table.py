@@ -79,6 +79,12 @@ class Sharing(Protocol):
     def make(self, tree: Tree, decode: Decoder) -> Any:
         """The container of a tree that came."""
 
+    def trees(self, values: list[Any], encode: Encoder) -> list[dict[str, Any]]:
+        """Several new ones that hold one another."""
+
+    def make_all(self, told: list[Any], values: list[Any], decode: Decoder) -> Any:
+        """The first of several that hold one another, of which each is empty yet."""
+
 
 class Noting(Protocol):
     """What crossed as a copy, to be found again when it has changed."""
@@ -96,6 +102,7 @@ class Crossing:
     body: Body = field(default_factory=Body)
     parts: Mapping[str, Any] = field(default_factory=dict)
     asked: tuple[type, ...] = ()  # classes whose objects aren't data, whatever they derive from
+    objects_first: bool = False  # is an object of a course's class told by number, and its state when it's asked for?
 
 
 @dataclass(slots=True)
@@ -246,7 +253,7 @@ def key(value: Any) -> Any:
     """What a dict or a set may hold; WireError for a value without a hash."""
     try:
         hash(value)
-    except TypeError:
+    except Exception:  # of an object of a course's class it computes this by what has come
         raise WireError("A key of a dict, or an item of a set, can't be one.") from None
     return value
 
