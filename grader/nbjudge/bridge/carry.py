@@ -372,6 +372,8 @@ class Carrier:
         special = [name for name in listed(tree, "special", 256) if name in remote.SPECIAL]
         name, hashable = text(tree, "name"), tree.get("hashable") is not False
         shown = remote.BUILTIN.get(name) if tree.get("builtin") is True else known_class(tree.get("home"))
+        above = (own for base in bases for kind in getattr(base, "__mro__", ()) if (own := self._own(kind)) is not None)
+        shown = next(above, None) if shown is None and "home" not in tree else shown
         fields = listed(tree, "fields", PARAMETERS) if "fields" in tree else None
         return remote.make_class(self._asker, name, bases, special, hashable, shown=shown, fields=fields)
 

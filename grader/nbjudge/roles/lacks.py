@@ -312,15 +312,39 @@ def _path(path: Any) -> bytes:
     return b"/".join(names)
 
 
+def is_all(truth: bool) -> Callable[[Any], bool]:
+    """Is it, or a part of it, an array or list of truth values of which each is this one? It chooses all, or nothing.
+
+    >>> [is_all(False)(value) for value in ([False, False], [False, True], False, [], [0])]
+    [True, False, False, False, False]
+    """
+    return lambda value: _any_part(value, lambda part: _truths(part) == {truth})
+
+
+def _truths(value: Any) -> set[bool]:
+    """The truth values in it, where it holds nothing else; nothing of what isn't one of several."""
+    if type(value) in (list, tuple):
+        return set(value) if value and all(type(item) is bool for item in value) else set()
+    kind = None if is_theirs(value) else kind_of(value)
+    if kind is not None and kind.watched:
+        return set() if kind.truths is None else kind.truths(value)
+    is_truth = getattr(getattr(value, "dtype", None), "kind", "") == "b" and bool(_shape(value))
+    return {bool(value.min()), bool(value.max())} if is_truth and value.size else set()
+
+
 LACKS: Mapping[str, Callable[[Any], bool]] = {
     "empty": holds_nothing,
     "missing": lacks_numbers,
     "imaginary": is_imaginary,
     "read": is_read,
+    "false": is_all(False),
+    "true": is_all(True),
 }
 LACKING = {
     "empty": "nothing in it",
     "missing": "numbers missing or infinite in it",
     "imaginary": "numbers that aren't real in it",
     "read": "nothing left to read in it",
+    "false": "nothing that is true in it",
+    "true": "nothing that is false in it",
 }

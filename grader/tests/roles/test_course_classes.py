@@ -14,7 +14,7 @@ from nbjudge.process.zygote import Zygote
 from nbjudge_tests.trials import LIMITS, answer, check, locked, notebook
 
 FOLDER = Path(__file__).parents[1] / "data" / "classes"
-SHAPES = {"shapes.py": (FOLDER / "shapes.py").read_bytes()}
+FILES = {path.name: path.read_bytes() for path in FOLDER.glob("*.py")}
 HONEST, CHEATS = (tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8")) for name in ("honest", "cheats"))
 GIVEN = "from shapes import *"
 GRAPHS = {
@@ -30,7 +30,7 @@ def judged(zygote: Zygote, source: str, test: str, reference: str, given: str = 
     for each, marks in ((reference, {"record": True}), (source, {"places": places})):
         book = notebook(locked(given), answer(each), check(test), reference=reference)
         book["metadata"] |= marks
-        (outcome,) = run_notebook(zygote, book, dict(SHAPES), Assignment("", (), 5, LIMITS, files=SHAPES)).outcomes
+        (outcome,) = run_notebook(zygote, book, dict(FILES), Assignment("", (), 5, LIMITS, files=FILES)).outcomes
         places[outcome.grade_id] = outcome.places
         if each is reference:
             assert outcome.kind is Ending.PASSED, outcome
@@ -51,7 +51,7 @@ def test_a_style_counts_as_in_one_process(name: str, zygote: Zygote) -> None:
 @pytest.mark.parametrize("name", CHEATS)
 def test_nothing_that_an_answer_says_of_a_class_counts(name: str, zygote: Zygote) -> None:
     case = CHEATS[name]
-    outcome = judged(zygote, case["cheat"], case["test"], case["right"])
+    outcome = judged(zygote, case["cheat"], case["test"], case["right"], case.get("given", GIVEN))
     assert not outcome.points, outcome
     assert outcome.kind is not Ending.CRASHED
 

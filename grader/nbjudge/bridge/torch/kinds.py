@@ -58,6 +58,14 @@ def _is_unreal(value: Tensor) -> bool:
         return bool((value.imag.abs() > ROUNDING * value.abs()).any())
 
 
+def _truths(value: Tensor) -> set[bool]:
+    """Of several."""
+    with torch_private.unseen(), torch.no_grad():
+        if value.layout is not torch.strided or value.dtype != torch.bool or not value.dim() or not value.numel():
+            return set()
+        return {bool(value.any()), bool(value.all())}
+
+
 def _look(value: Tensor) -> bytes:
     with torch_private.unseen(), torch.no_grad():
         return repr(value.detach()).encode()
@@ -97,6 +105,7 @@ for _kind in (
         watched=True,
         lacks=_lacks_numbers,
         unreal=_is_unreal,
+        truths=_truths,
         look=_look,
     ),
     ValueKind("data", (Bare,), _bare, _bare_heard, watched=True),

@@ -184,6 +184,7 @@ class ValueKind:
     snapshot: Callable[[Any], Any] | None = None  # of what crosses as a copy and can be changed in place
     lacks: Callable[[Any], bool] | None = None  # of what is watched: is a number of it missing?
     unreal: Callable[[Any], bool] | None = None  # of what is watched: does one have an imaginary part?
+    truths: Callable[[Any], set[bool]] | None = None  # of what is watched: the truth values in it, if it holds these
     look: Callable[[Any], bytes] | None = None  # of what is watched: its numbers, to tell it from others
 
 

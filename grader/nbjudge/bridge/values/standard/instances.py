@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import functools
 import importlib
+import random
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from typing import Any, TypeVar
 from nbjudge.bridge.values.shared import TRACKED, InPlace, share
 from nbjudge.bridge.values.table import Decoder, Encoder, Tree, UnsupportedError, ValueKind, known
 from nbjudge.errors import WireError
-from nbjudge.wire import listed
+from nbjudge.wire import listed, text
 
 NAME = "instance"
 FIELDS = 1 << 12
@@ -109,10 +110,22 @@ def find(name: str) -> type | None:
         module = module.rpartition(".")[0]
     if not module:
         return None
-    found: Any = importlib.import_module(module)
+    found: Any = sys.modules.get(module) or _imported(module)
     for part in name[len(module) + 1 :].split("."):
         found = vars(found).get(part) if hasattr(found, "__dict__") else None
     return found if isinstance(found, type) and is_own(found) else None
+
+
+def _imported(module: str) -> Any:
+    """It may seed what a test draws by, and this is in the midst of a test."""
+    numpys, before = sys.modules.get("numpy"), random.getstate()
+    stood = None if numpys is None else numpys.random.get_state()
+    try:
+        return importlib.import_module(module)
+    finally:
+        random.setstate(before)
+        if numpys is not None:
+            numpys.random.set_state(stood)
 
 
 def is_instance(value: Any) -> bool:
@@ -235,7 +248,10 @@ def _pairs(tree: Tree) -> list[Any]:
 
 
 def _fill(value: Any, tree: Tree, decode: Decoder) -> Any:
-    put(value, {sys.intern(name): decode(item) for name, item in _pairs(tree)})
+    """What a student does to one that a module has from the start is nothing to the judge's own module."""
+    new = {sys.intern(name): decode(item) for name, item in _pairs(tree)}
+    if decode.crossing.objects_first or not _name_of(value):
+        put(value, new)
     return value
 
 
@@ -249,9 +265,16 @@ def _tell(value: Any, encode: Encoder) -> Any:
     crossing = encode.crossing
     if crossing.shared.number_of(value) is not None:
         return crossing.shared.tree(value, encode)
+    if crossing.objects_first and (name := _name_of(value)):
+        return _named(value, name)
     if crossing.objects_first or not is_own(type(value)):
         return encode.other(value, encode)
     return whole(value, encode)
+
+
+def _named(value: Any, name: str) -> dict[str, Any]:
+    kind = nearest(type(value))
+    return {"t": "one", "of": "" if kind is None else home(kind), "is": name}
 
 
 def whole(value: Any, encode: Encoder) -> dict[str, Any]:
@@ -259,12 +282,16 @@ def whole(value: Any, encode: Encoder) -> dict[str, Any]:
     shared = encode.crossing.shared
     if shared.number_of(value) is not None:
         return shared.tree(value, encode)
+    is_told = encode.crossing.objects_first
+    if is_told and (name := _name_of(value)):
+        return _named(value, name)
     new = [each for each in graph(value, encode.crossing.asked) if shared.number_of(each) is None]
+    new = [each for each in new if not is_told or not _name_of(each)]
     if not new or new[0] is not value:
         raise UnsupportedError(f"an object of class {type(value).__name__[:80]}")
     trees = shared.trees(new, encode)
     kinds = [home(kind) for each in new if (kind := nearest(type(each))) is not None]
-    return {"t": "instances", "v": trees, "of": kinds}
+    return {"t": "instances", "v": trees, "of": kinds, "is": [_name_of(each) for each in new]}
 
 
 def _made(tree: Tree, decode: Decoder) -> Any:
@@ -272,10 +299,43 @@ def _made(tree: Tree, decode: Decoder) -> Any:
     if not told or len(told) != len(kinds):
         raise WireError("Objects came without classes.")
     found = {name: decode({"t": "home", "v": name}) for name in dict.fromkeys(map(str, kinds))}
-    values = [empty(found[str(name)]) for name in kinds]
+    names = listed(tree, "is")
+    if len(names) != len(told) or (any(names) and not decode.crossing.objects_first):
+        raise WireError("Objects came without names, or with such as only the judge may say.")
+    values = [_one_of(found[kind], name) for kind, name in zip(kinds, names, strict=True)]
+    values = [empty(found[kind]) if one is None else one for kind, one in zip(kinds, values, strict=True)]
     for value, each in zip(values, told, strict=True):
-        put(value, _plain_state(each))
+        put(value, state_of(value) | _plain_state(each))
     return decode.crossing.shared.make_all(told, values, decode)
+
+
+def _name_of(value: Any) -> str:
+    """By which its class's module, or a class of its, has it from the start: the one `NIL` of a tree's.
+
+    Such a one is told apart by being itself, so each side has its own.
+    """
+    kind = nearest(type(value))
+    if kind is None:
+        return ""
+    holders = [(base.__qualname__, {**vars(base)}) for base in kind.__mro__ if base.__module__ == kind.__module__]
+    holders.append(("", vars(sys.modules[kind.__module__])))
+    found = ((where, name) for where, names in holders for name, item in names.items() if item is value)
+    return next((".".join(filter(None, pair)) for pair in found), "")
+
+
+def _one_of(kind: type, name: Any) -> Any:
+    """The one that this side has by that name; None where it has none."""
+    found: Any = sys.modules[kind.__module__]
+    for part in name.split(".") if type(name) is str else ():
+        found = vars(found).get(part) if hasattr(found, "__dict__") else None
+    return found if type(found) is kind else None
+
+
+def _one(tree: Tree, decode: Decoder) -> Any:
+    kind, name = decode({"t": "home", "v": text(tree, "of")}), text(tree, "is")
+    if (found := _one_of(kind, name)) is None:
+        raise WireError("A frame names an object that no module of the course's has.")
+    return found
 
 
 def _plain_state(tree: Any) -> dict[str, Any]:
@@ -286,3 +346,4 @@ def _plain_state(tree: Any) -> dict[str, Any]:
 
 share(NAME, (), InPlace(_contents, _fill, _snapshot), is_instance, _tell)
 known(ValueKind("instances", (), lambda _value, _encode: None, _made))
+known(ValueKind("one", (), lambda _value, _encode: None, _one))
