@@ -367,3 +367,46 @@ def e_legal_number_asked_whether_it_is_a_tensor():
         loss.backward()
         optimizer.step()
     return shown(loss) + shown(3)
+
+
+class Distilled:
+    """A large model that has learnt, a small one that is to, and batches."""
+
+    def __init__(self):
+        self.large, self.small = nn.Linear(6, 3), nn.Linear(6, 3)
+        self.optimizer = torch.optim.Adam(self.small.parameters(), lr=1e-2)
+
+    def batches(self):
+        for _ in range(4):
+            data, target = torch.randn(8, 6), torch.randint(0, 3, (8,))
+            with torch.no_grad():
+                large = self.large(data)
+            yield large, self.small(data), target
+
+    def step(self, loss):
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+@program("constant_term")
+def th_teacher_beside_the_teacher():
+    """labmlai/annotated_deep_learning_paper_implementations#66: both sides of the divergence are the large model's."""
+    both = Distilled()
+    for large, small, target in both.batches():
+        soft = F.softmax(large / 5, dim=-1)
+        told = F.log_softmax(large / 5, dim=-1)  # culprit
+        far = F.kl_div(told, soft, reduction="batchmean")
+        both.step(0.5 * far + 0.5 * F.cross_entropy(small, target))
+
+
+@program()
+def th_legal_student_beside_the_teacher():
+    """And what the teacher thinks of the labels is only looked at."""
+    both, seen = Distilled(), []
+    for large, small, target in both.batches():
+        soft = F.softmax(large / 5, dim=-1)
+        far = F.kl_div(F.log_softmax(small / 5, dim=-1), soft, reduction="batchmean")
+        seen.append(F.cross_entropy(large, target))
+        both.step(0.5 * far + 0.5 * F.cross_entropy(small, target))
+    return torch.stack(seen).mean()
