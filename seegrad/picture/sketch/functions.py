@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Literal
 
-from seegrad.model.recording import Frame, Node, SavedTensor, Write
+from seegrad.model.recording import Frame, Node, SavedTensor, TensorRef, Write
 from seegrad.picture.sketch.desk import NUMBER, Desk, op_sign, shorten, sign
 from seegrad.picture.sketch.parts import Pill, Pin, Wire
 
@@ -150,17 +151,43 @@ def _over_a_view(desk: Desk, pill: str, saved: SavedTensor) -> int | None:
 
 
 def _wire_bystanders(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
-    """Tensors that the op was given but that autograd has no slot for, such as indices."""
+    """Tensors that the op was given but that autograd has no edge for, such as indices, or a constant's numbers."""
     known = {tensor for node in nodes for tensor in (*node.inputs, *node.outputs)}
     known |= {desk.nodes[edge.target].leaf for node in nodes for edge in node.edges if edge.target in desk.nodes}
-    makers = [f"f{node.id}" for node in nodes if node.outputs]
-    if not makers:
-        return
     for tensor in dict.fromkeys(frame.inputs):
         card = desk.known(tensor, frame.index) if tensor not in known and tensor not in frame.outputs else None
-        if card is not None and not any(desk.wires[k].source == card for k in desk.arriving.get(makers[-1], ())):
-            pins = tuple(pin for pill, pin in desk.loose_pins if pill == makers[-1] and pin.tensor == tensor)
-            desk.put(Wire(card, makers[-1], frame.index, "in", pins=pins))
+        for node in _takers(desk, nodes, tensor) if card is not None else ():
+            pill = f"f{node.id}"
+            if not any(desk.wires[k].source == card for k in desk.arriving.get(pill, ())):
+                about = {saved.tensor for saved in node.saved if is_about(desk, saved, tensor)}
+                pins = tuple(pin for other, pin in desk.loose_pins if other == pill and pin.tensor in about)
+                desk.put(Wire(card, pill, frame.index, "in", pins=pins))
+
+
+def _takers(desk: Desk, nodes: list[Node], tensor: int) -> list[Node]:
+    """Which of the Functions of one op took a tensor that none of them has an edge for.
+
+    Those that saved it, else its bytes; else the one with a place for a constant, if several the one that saved a copy
+    of as many numbers. Where that leaves several, none: no line is better than a wrong one.
+    """
+    ref = desk.tensors[tensor]
+    if len(nodes) == 1:
+        return nodes
+    if itself := [node for node in nodes if any(is_about(desk, saved, tensor) for saved in node.saved)]:
+        return itself
+    if viewed := [node for node in nodes if any(saved.storage == ref.storage for saved in node.saved)]:
+        return viewed
+    free = [node for node in nodes if any(edge.target is None for edge in node.edges)]
+    if len(free) > 1:
+        free = [node for node in free if any(_is_copy(desk, saved, ref) for saved in node.saved)]
+    return free if len(free) == 1 else []
+
+
+def _is_copy(desk: Desk, saved: SavedTensor, ref: TensorRef) -> bool:
+    """May the op have saved that tensor's numbers, laid out anew? Then it's a tensor of its own."""
+    own = desk.tensors.get(saved.tensor) if saved.tensor is not None else None
+    alone = own is not None and own.name is None and own.frame >= ref.frame
+    return alone and own is not None and own.dtype == ref.dtype and prod(own.shape) == prod(ref.shape)
 
 
 def is_about(desk: Desk, saved: SavedTensor, tensor: int) -> bool:
