@@ -416,6 +416,7 @@ class Op:
         number, storage = see(tensor, frame.index), tensors.storage_number(tensor)
         op = f"{self._call.name}(inplace=True)" if self._option else self._call.name
         self._state.write(frame, Hit(number, storage, span, op, (version, _torch.version(tensor))))
+        self._state.uses.written(frame, tensor)
 
     def _rebind(self, frame: FrameDraft) -> None:
         """`x.data = y`, `set_`: the tensor left its storage, and whoever saved it sees the new one."""

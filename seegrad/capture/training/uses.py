@@ -24,7 +24,7 @@ from seegrad.capture.probes.places import Source, is_users
 from seegrad.capture.probes.variables import Reach, is_a, tensors_in
 from seegrad.capture.probes.written import call_of, texts
 from seegrad.capture.tables import Tables
-from seegrad.capture.tables.frames import GradientUseDraft, Held
+from seegrad.capture.tables.frames import FrameDraft, GradientUseDraft, Held, is_shown
 from seegrad.capture.training.steps.masked import MaskedWeights
 from seegrad.capture.training.steps.rescaled import RescaledClips
 from seegrad.capture.training.windows import Windows
@@ -85,6 +85,7 @@ class GradientUses:
         self._tables, self._source = tables, source
         self._zeroed: dict[int, list[At]] = {}  # storage → when, where; no step has told of it yet
         self._used: dict[int, int] = {}  # storage of a gradient that a step has used → its leaf
+        self._read: dict[int, int] = {}  # storage of a gradient that was looked at → its leaf
         self._clips: dict[int, tuple[int, At]] = {}  # storage → its version after the clip, when and where that was
         self._clipped: dict[
             int, tuple[At, At]
@@ -153,6 +154,7 @@ class GradientUses:
 
     def read(self, leaf: torch.Tensor, caller: FrameType) -> None:
         """A gradient is about to be looked at: by the user's own code it may be put to use."""
+        self._remember(leaf)
         number = self._tables.tensors.find(leaf) if is_users(caller.f_code.co_filename) else None
         place = self._source.place(caller) if number is not None else None
         if number is not None and not (place is not None and _only_clears(place.code)):
@@ -161,6 +163,23 @@ class GradientUses:
             last = self._tables.uses[-1:]
             if not last or (last[0].kind, last[0].place) != ("read", place):
                 self._tables.uses.append(GradientUseDraft("read", self._now, place, ((number, None),)))
+
+    def _remember(self, leaf: torch.Tensor) -> None:
+        """Whose gradient it is, should somebody write to it."""
+        key, number = _storage(leaf.grad), self._tables.tensors.find(leaf)
+        if key is not None and number is not None:
+            if len(self._read) > MOST_ZEROED:
+                self._read.clear()
+            self._read[key] = number
+
+    def written(self, frame: FrameDraft, tensor: torch.Tensor) -> None:
+        """A call has written to a tensor: where that is a leaf's gradient, `.grad` shows what it holds from now on."""
+        key = _torch.storage_key(tensor) if self._read else None
+        number = None if key is None else self._read.get(key)
+        leaf = None if number is None else self._tables.tensors.alive(number)
+        if number is not None and leaf is not None and leaf.grad is not None and _storage(leaf.grad) == key:
+            if frame.look is not None or is_shown(leaf.grad):
+                frame.give(number, leaf.grad, kept=True)
 
     def has_stepped(self, optimiser: Optimizer) -> bool:
         """Was it seen to step, or does a scaler step for it when it likes?"""
