@@ -333,6 +333,8 @@ class Op:
             self._write(frame, tensor)
         if self._storages:
             self._rebind(frame)
+        if name in RUNNING_STATISTICS:
+            self._show_again(frame, [each for each in self._targets if not any(each is tensor for tensor in written)])
         if name in EMPTY:
             tables.tensors.uninitialised.update(map(tables.tensors.storage_number, outputs))
         frame.outputs = tuple([self._output(frame, tensor) for tensor in outputs])
@@ -430,6 +432,12 @@ class Op:
             self._state.write(frame, Hit(number, storage, span, self._call.name, (version, now)))
             self._tables.tensors.show(frame, number, tensor)
             frame.phase = "inplace"
+
+    def _show_again(self, frame: FrameDraft, tensors: list[torch.Tensor]) -> None:
+        """Their numbers may have changed inside the call although their versions stand."""
+        tables = self._tables.tensors
+        for tensor in tensors:
+            tables.show(frame, tables.see(tensor, frame.index), tensor)
 
     def _output(self, frame: FrameDraft, tensor: torch.Tensor) -> int:
         tensors = self._tables.tensors

@@ -177,9 +177,9 @@ class GradientUses:
         key = _torch.storage_key(tensor) if self._read else None
         number = None if key is None else self._read.get(key)
         leaf = None if number is None else self._tables.tensors.alive(number)
-        if number is not None and leaf is not None and leaf.grad is not None and _storage(leaf.grad) == key:
-            if frame.look is not None or is_shown(leaf.grad):
-                frame.give(number, leaf.grad, kept=True)
+        held = None if leaf is None else leaf.grad
+        if number is not None and held is not None and _storage(held) == key and (frame.look or is_shown(held)):
+            frame.give(number, held, kept=True)
 
     def has_stepped(self, optimiser: Optimizer) -> bool:
         """Was it seen to step, or does a scaler step for it when it likes?"""

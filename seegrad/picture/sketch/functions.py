@@ -156,7 +156,9 @@ def _wire_bystanders(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
     known |= {desk.nodes[edge.target].leaf for node in nodes for edge in node.edges if edge.target in desk.nodes}
     for tensor in dict.fromkeys(frame.inputs):
         card = desk.known(tensor, frame.index) if tensor not in known and tensor not in frame.outputs else None
-        for node in _takers(desk, nodes, tensor) if card is not None else ():
+        if card is None:
+            continue
+        for node in _takers(desk, nodes, tensor):
             pill = f"f{node.id}"
             if not any(desk.wires[k].source == card for k in desk.arriving.get(pill, ())):
                 about = {saved.tensor for saved in node.saved if is_about(desk, saved, tensor)}
