@@ -20,6 +20,7 @@ from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import MAX_SIDE, FrameDraft, Hit, Lap, Ran, preview
 from seegrad.capture.tables.nodes import NodeDraft
 from seegrad.capture.tables.tensors import Source, deref
+from seegrad.capture.training.lost import tell_gone
 from seegrad.capture.unseen import Stealth, Writer, writers_of, writing_line
 from seegrad.model.recording import Clue, RaisedError
 from seegrad.words.errors import text_of
@@ -104,6 +105,8 @@ class BackwardRun:
         self._tables = tables = state.tables
         self._number = state.begin_backward(user)
         self._place = state.source.place(user)
+        if not self._number:
+            tell_gone(tables, self._place)
         self._roots = tuple(map(tables.number, roots))
         self._wanted = wanted_of(name, args, kwargs)
         self._keeps_graph = keeps_graph(name, args, kwargs)

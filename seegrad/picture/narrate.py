@@ -38,6 +38,9 @@ class Narrator:
         self.recording = recording
         self.tensors = {ref.id: ref for ref in recording.tensors}
         self.stepped = stepped_gradients(recording)
+        switches = [each.tensors for each in recording.switches]
+        switches += [frame.outputs for frame in recording.frames if frame.op == "requires_grad_"]
+        self.switched = {tensor for tensors in switches for tensor in tensors}
         self.nodes = {node.id: node for node in recording.nodes}
         self.writes = {write.id: write for write in recording.writes}
         self.on_storage: dict[int, list[TensorRef]] = defaultdict(list)
@@ -122,11 +125,17 @@ class Narrator:
         why = (
             _("{names} is made.")
             if not frame.inputs
-            else _("{names} is computed. Autograd records nothing: no input needs a gradient.")
-            if frame.grad_enabled
             else _("{names} is computed. Autograd records nothing: gradients are off.")
+            if not frame.grad_enabled
+            else _("{names} is computed. Autograd records nothing: no gradient passes through {op}.")
+            if any(map(self._has_history, frame.inputs))
+            else _("{names} is computed. Autograd records nothing: no input needs a gradient.")
         )
-        return why.format(names=self._names(frame.outputs))
+        return why.format(names=self._names(frame.outputs), op=frame.op)
+
+    def _has_history(self, tensor: int) -> bool:
+        """Did it need a gradient when it was used? What is told of a leaf may have been switched on later."""
+        return tensor in self.tensors and self.tensors[tensor].requires_grad and tensor not in self.switched
 
     def _recorded(self, frame: Frame, nodes: list[Node]) -> str:
         names = self._names(frame.outputs) or _("A result")

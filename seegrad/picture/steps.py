@@ -71,8 +71,9 @@ def with_verdict(recording: Recording, frames: tuple[SceneFrame, ...]) -> tuple[
 
 
 def _how_many(recording: Recording, leaves: list[TensorRef]) -> str:
-    """So many leaves got a gradient; of how many Parameters, where some didn't."""
-    parameters = [ref for ref in recording.tensors if ref.parameter]
+    """So many leaves got a gradient; of how many Parameters that were held when backward was called, if some didn't."""
+    gone = {tensor for clue in recording.clues_of("gone") for tensor in clue.tensors}
+    parameters = [ref for ref in recording.tensors if ref.parameter and ref.id not in gone]
     if all(ref.parameter for ref in leaves) and len(leaves) < len(parameters):
         said = _("{count} of {total} parameters got a gradient; no problem was found.")
         return said.format(count=len(leaves), total=len(parameters))

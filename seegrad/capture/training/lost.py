@@ -2,7 +2,8 @@
 
 A loop's name for a Parameter that is given to a new tensor, `p = p - rate * p.grad`: while that lives, a list or a dict
 may hold it. Numbers of Parameters, or a term of a loss, under a name that the function around it never reads. A
-gradient's own memory, kept from one step to the next: the backward call has written there since.
+gradient's own memory, kept from one step to the next: the backward call has written there since. Before the first
+backward call: the Parameters that were made and put away again.
 """
 
 from __future__ import annotations
@@ -303,3 +304,11 @@ def _whole(tables: Tables, tensor: int) -> int | None:
     while draft.alias_of is not None and draft.route in ("detach", "data"):
         draft = tables.tensors.drafts[draft.alias_of]
     return draft.id if draft.alias_of is None and not draft.parameter else None
+
+
+def tell_gone(tables: Tables, place: Place | None) -> None:
+    """Before the first backward call, on that line: the Parameters that nobody holds any more, as tied ones are."""
+    drafts = tables.tensors.drafts
+    gone = tuple(number for number, draft in drafts.items() if draft.parameter and tables.tensors.alive(number) is None)
+    if gone and place is not None:
+        tables.clues.append(Clue("gone", tables.frames.now, place, gone))
