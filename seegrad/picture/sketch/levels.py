@@ -113,6 +113,7 @@ class _Table:
         self.labels = {card.id: card.full_name if card.kind == "leaf" else card.label for card in parts.cards}
         self.labels |= {pill.id: pill.label for pill in parts.pills}
         self.leaves = {card.id for card in parts.cards if card.kind == "leaf"}
+        self.detached = {wire.target for wire in parts.wires if wire.cut}
         self.wires: dict[str, dict[tuple[str, str, int], Wire]] = defaultdict(dict)
         self.chips: dict[str, dict[str, Chip]] = defaultdict(dict)
         self.flows: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
@@ -186,16 +187,22 @@ class _Table:
             self.chips[level.id][chip] = replace(known, labels=(*known.labels, label), born=min(born, known.born))
 
     def _line(self, level: Group, wire: Wire, source: str, target: str) -> None:
-        """Lines between the same two things are one line, except where a Function takes a tensor twice."""
+        """Lines between the same two things are one line, except where a Function takes a tensor twice.
+
+        A gradient comes back on it unless all of them are cut, there or just before, inside the box.
+        """
         plain = source == wire.source and target == wire.target
+        cut = wire.cut or (source != wire.source and wire.source in self.detached)
         lines = self.wires[level.id]
         key = (source, target, len(lines) if plain else -1)
         pins = wire.pins if (source if wire.kind == "out" else target).startswith("f") else ()
         if key not in lines:
             kind = wire.kind if plain or wire.kind != "alias" else "in"
-            lines[key] = replace(wire, source=source, target=target, pins=pins, kind=kind, cut=wire.cut and plain)
-        elif pins:
-            lines[key] = replace(lines[key], pins=tuple(dict.fromkeys((*lines[key].pins, *pins))))
+            lines[key] = replace(wire, source=source, target=target, pins=pins, kind=kind, cut=cut)
+        else:
+            known = lines[key]
+            pins = tuple(dict.fromkeys((*known.pins, *pins)))
+            lines[key] = replace(known, pins=pins, cut=known.cut and cut)
         self.flows[level.id] += [(step, source, target) for step in self.lit.get((wire.source, wire.target), ())]
 
     def _seen(self) -> dict[str, dict[str, str]]:

@@ -138,7 +138,7 @@ class Wiring:
     def _class_of(self, wire: Wire) -> str:
         if wire.writes:
             return "e ip hm" if {wire.source, wire.target} & self.harmful else "e ip"
-        return "e al" if wire.kind == "alias" else "e lo" if wire.loose else "e"
+        return "e al" if wire.kind == "alias" or wire.cut else "e lo" if wire.loose else "e"
 
     def _signs(self, k: int, wire: Wire) -> list[str]:
         """The number of an output; two strokes across a line on which no gradient comes back."""
