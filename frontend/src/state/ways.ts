@@ -15,8 +15,9 @@ function reached(lines: Line[], from: string, against: boolean): Set<string> {
   return found;
 }
 
-/** What the gradient comes through on its way from `root` to a part; that part alone where none comes. */
+/** What the gradient comes through on its way from `root` to a part, from `root` to all; a part alone where none comes. */
 export function way(lines: Line[], root: string, to: string): Set<string> {
   const before = reached(lines, root, true);
+  if (to === root) return before;
   return new Set([to, ...(before.has(to) ? [...reached(lines, to, false)].filter((part) => before.has(part)) : [])]);
 }

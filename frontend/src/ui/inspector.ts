@@ -22,7 +22,7 @@ export function inspector(scene: Scene, w: Words, send: (event: Event) => void, 
       const told = all.find(({ said }) => said === diagnosis);
       if (all.length > 1) element.append(row(w.finding, all.map((each, k) => button(`${k + 1} ${w.of} ${all.length}`, each === told, () => go(each.steps[0]!)))));
       const places = new Map((told ? [told] : all).flatMap(({ steps }) => steps).map((each) => [drawnAt(scene, each).place, each]));
-      if (scene.passes.length && places.size) element.append(row(w.foundIn, [...places].sort(([a], [b]) => a - b).map(([k, each]) => button(scene.passes[k]!.label, k === drawn.place, () => go(each)))));
+      if (scene.passes.length && places.size) element.append(row(told ? w.foundIn : w.foundElse, [...places].sort(([a], [b]) => a - b).map(([k, each]) => button(scene.passes[k]!.label, k === drawn.place, () => go(each)))));
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
       const about = selected || (step > 0 && !frame.message ? frame.on.at(-1) : "");
       const item = drawn.scene.items.find(({ id }) => id === about);

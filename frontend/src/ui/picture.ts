@@ -151,7 +151,8 @@ export function picture(scene: Scene, w: Words): Picture {
     here.svg.classList.toggle("foc", !!focus && !!partOf(id));
     if (!focus) return;
     const root = here.parts.find((part) => part.matches(".root"));
-    const lines = here.wires.filter(({ flows }) => flows).map(({ ends }) => ends as unknown as Line);
+    const dead = here.parts.filter((part) => part.matches(".plain, .op")).map(idOf); // what needs no gradient
+    const lines = here.wires.filter(({ flows, ends }) => flows && !ends.some((end) => dead.includes(end))).map(({ ends }) => ends as unknown as Line);
     const near = focus === "path" && root ? way(lines, idOf(root), id) : new Set(here.wires.flatMap(({ ends }) => (ends.includes(id) ? ends : id)));
     for (const { element, ends } of here.wires) element.classList.toggle("near", ends.every((end) => near.has(end)) && (focus === "path" || ends.includes(id)));
     for (const part of here.parts) part.classList.toggle("near", near.has(idOf(part)));

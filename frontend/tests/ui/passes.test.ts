@@ -112,6 +112,8 @@ test("every finding is listed, each with its own passes", () => {
   expect(find(".dg").textContent).toBe("Two.");
   mounted(looped("error"), 5);
   expect(document.querySelector(".sg-ld span")!.textContent).toBe("found in");
+  mounted(looped("error"), 1); // no finding stands above it
+  expect(document.querySelector(".sg-ld span")!.textContent).toBe("something was found in");
 });
 
 test("axe finds nothing", async () => {
