@@ -12,6 +12,7 @@ from seegrad.words.languages import _, marked
 from seegrad.words.widths import columns
 
 TAG_HEIGHT_PX = 13
+NAN_PX = 8  # a letter of the sign for numbers that aren't finite
 STRIP_LEFT_PX = 12  # beside a heat strip
 KINDS = {"leaf": marked("leaf tensor"), "tensor": marked("tensor"), "plain": marked("tensor without gradient")}
 
@@ -105,28 +106,33 @@ def _harm(card: Card, since: int) -> str:
 
 
 def _broken(card: Card, width: float, steps: int) -> list[str]:
-    """A sign on the upper edge while the tensor or its gradient holds NaN or infinity."""
+    """A sign on the upper edge while the tensor holds NaN or infinity, behind a ∂ while its gradient does."""
     known = dict.fromkeys(step for step, _value in (*card.values, *card.summaries, *card.gradients))
     parts = []
     for since, until, said in spans(tuple((step, _sign(card, step)) for step in sorted(known)), steps):
         if said:
-            sign = el("rect", x=-17, y=-15, width=34, height=15, rx=4), text(said, 0, -3.5, "", anchor="middle")
+            wide = columns(said) * NAN_PX + 10
+            sign = el("rect", x=-wide / 2, y=-15, width=wide, height=15, rx=4)
             where = f"translate({width / 2:.1f} 0)"
-            parts.append(el("g", *sign, class_="nan", transform=where, since=since, until=until))
+            told = text(said, 0, -3.5, "", anchor="middle")
+            parts.append(el("g", sign, told, class_="nan", transform=where, since=since, until=until))
     return parts
 
 
 def _sign(card: Card, step: int) -> str:
-    """What is to be told at a step of the numbers of the tensor and of its gradient, "" where all are finite."""
+    """What is to be told at a step of its numbers, then of its gradient where that is something else."""
     gradient = at(card.gradients, step)
-    seen: list[tuple[Preview | None, Summary | None]] = [(at(card.values, step), at(card.summaries, step))]
-    if gradient is not None:
-        seen.append((gradient.preview, gradient.summary))
-    if all(is_finite(*each) for each in seen):
+    own = _not_finite(at(card.values, step), at(card.summaries, step))
+    given = "" if gradient is None else _not_finite(gradient.preview, gradient.summary)
+    return own if given in ("", own) else f"{own} ∂ {given}".strip()
+
+
+def _not_finite(preview: Preview | None, summary: Summary | None) -> str:
+    """`NaN` where a number is none, `±∞` where one is infinite; "" where all are finite."""
+    if is_finite(preview, summary):
         return ""
-    numbers = (number for preview, _summary in seen for row in preview or () for number in row)
-    nans = any(summary.nans for _preview, summary in seen if summary)
-    return "NaN" if nans or any("nan" in number for number in numbers) else "±∞"
+    nans = summary is not None and summary.nans > 0
+    return "NaN" if nans or any("nan" in number for row in preview or () for number in row) else "±∞"
 
 
 def _block(card: Card, entry: int, left: float, y: float, width: float, size: CardSize) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
+from xml.etree import ElementTree
 
 import torch
 
 import seegrad
-from seegrad.picture import draw
+from seegrad.picture import draw, still
 from seegrad.picture.sketch import sketch
 
 
@@ -93,3 +94,21 @@ def test_a_shape_is_written_as_python_does_in_a_voice_of_its_own() -> None:
         x.sum().backward()
     said = re.findall(r'<text[^>]*class="nu shp"[^>]*>([^<]*)', draw(rec.recording).body)
     assert said == ["(20,)", "(20,)"]
+
+
+def test_the_sign_tells_whether_the_number_or_its_gradient_is_not_finite() -> None:
+    x = torch.zeros(2, requires_grad=True)
+    with seegrad.record() as rec:
+        y = x.sqrt()
+        z = y / 0
+        y.sum().backward()
+    assert z.isnan().all()
+    assert x.grad is not None
+    assert x.grad.isinf().all()
+    signs = {}
+    for card in ElementTree.fromstring(still(draw(rec.recording), -1, "")).iter():  # noqa: S314  # our own picture
+        found = ["".join(each.itertext()) for each in card.iter() if each.get("class") == "nan"]
+        names = [each.text for each in card.iter() if each.get("class") == "nm"]
+        if found and len(names) == 1:
+            signs[names[0]] = found[-1]
+    assert signs == {"x": "∂ ±∞", "z": "NaN"}

@@ -87,7 +87,7 @@ def test_nan_and_infinity_have_their_sign_on_card_edge_and_leaf() -> None:
         label: [" ".join(part.itertext()) for part in card(scene, label).iter() if part.get("class") == "nan"]
         for label in ("q", "scores", "a")
     }
-    assert signs == {"q": ["NaN"], "scores": ["NaN"], "a": ["NaN"]}
+    assert signs == {"q": ["∂ NaN"], "scores": ["±∞ ∂ NaN"], "a": ["NaN"]}
     made = next(item.born for item in scene.items if item.label == "scores")
     early = [part for part in drawn(scene, made).iter() if part.get("class") == "nan"]
     assert [" ".join(sign.itertext()) for sign in early if len(sign)] == ["±∞", "±∞"], (
