@@ -13,6 +13,7 @@ from seegrad.words.languages import _
 
 NAME_LONGEST = 20
 SIGN_LONGEST = 18
+CUT = "…"  # stands for what a short name leaves out
 SIGNS = {
     "Add": "+", "Sub": "−", "Mul": "×", "Div": "÷", "Neg": "−x", "Pow": "xⁿ", "Exp": "exp", "Log": "log", "Sum": "Σ",
     "Mean": "mean", "Sigmoid": "σ", "Tanh": "tanh", "Relu": "relu", "Mm": "@", "Mv": "@", "Dot": "@", "Bmm": "@",
@@ -222,11 +223,11 @@ def shorten(text: str, longest: int) -> str:
         return text
     words = WORD.split(text)
     for place in range(1, len(words)):  # the last ones tell a name from those beside it
-        short = f"{words[0].rstrip('._')}…{''.join(words[place:])}"
+        short = f"{words[0].rstrip('._')}{CUT}{''.join(words[place:])}"
         if len(short) <= longest:
             return short
     half = (longest - 1) // 2
-    return f"{text[: longest - 1 - half]}…{text[-half:]}"
+    return f"{text[: longest - 1 - half]}{CUT}{text[-half:]}"
 
 
 def shorten_code(code: str, longest: int) -> str:

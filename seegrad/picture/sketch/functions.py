@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from seegrad.model.recording import Frame, Node, SavedTensor, TensorRef, Write
-from seegrad.picture.sketch.desk import NUMBER, Desk, op_sign, shorten, sign
+from seegrad.picture.sketch.desk import CUT, NUMBER, Desk, op_sign, shorten, sign
 from seegrad.picture.sketch.parts import Pill, Pin, Wire
 
 NODE_LONGEST = 30
@@ -22,7 +22,7 @@ def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
     slices = any(node.name == SLICES for node in nodes)
     for node in nodes:
         writes = node.inplace and (not slices or node.name == SLICES)
-        symbol = op_sign(frame.op if slices else node.op) if writes else sign(node.name)
+        symbol = op_sign(frame.op if slices else node.op) if writes else _sign_of(node)
         label = node.name if len(node.name) <= NODE_LONGEST else shorten(NUMBER.sub("", node.name), NODE_LONGEST)
         desk.pills[f"f{node.id}"] = Pill(
             f"f{node.id}",
@@ -43,6 +43,16 @@ def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
         _wire_inputs(desk, frame, node, sources[node.id])
     if frame.phase != "backward":
         _wire_bystanders(desk, frame, nodes)
+
+
+def _sign_of(node: Node) -> str:
+    """The Function's own sign; where that is too long a name, the op's that was called and made it alone.
+
+    >>> _sign_of(Node(0, "MaxPool2DWithIndicesBackward0", "max_pool2d", 0, (), ()))
+    'max_pool2d'
+    """
+    own = sign(node.name)
+    return sign(node.op) if CUT in own and node.op else own
 
 
 def is_custom(node: Node) -> bool:
