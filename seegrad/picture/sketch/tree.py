@@ -6,7 +6,7 @@ What gives parameters their first values, and what an optimiser's step does, sta
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, groupby
@@ -23,6 +23,13 @@ OP = 4  # Functions of one op that are worth a group of their own
 CHORE = 2  # writes and ops without a Function that are worth a group of their own
 CODE_LONGEST = 30
 PER_LEAF = 12  # of them: more are grouped by the parameter that they write to
+TOLD = 3  # different signs of a stretch that are told, all of them
+LAYOUT = frozenset(
+    {"ᵀ", "view", "[i]", "[:]", "[…]", "clone", "copy", "to", "expand", "squeeze", "unsqueeze", "reshape_alias"}
+    | {"split", "unsafe_split", "split_with_sizes", "unbind", "detach", "alias", "contiguous"}
+)
+"""Signs of what gives numbers another order or shape, and computes none: no stretch is called so if it does more."""
+
 BULK = 0.6  # of all Functions: a group that holds them is opened from the start
 
 
@@ -329,9 +336,10 @@ def _split(group: Group, recording: Recording, pills: dict[str, Pill], room: Roo
         size = min(STRETCH, _most(group, room))
         size = -(-len(group.items) // -(-len(group.items) // size))
         runs = [group.items[k : k + size] for k in range(0, len(group.items), size)]
-        _gather(group, runs, _stretch_label(group.items))
+        _gather(group, runs, _stretch_label(group.items, pills))
         for inner in group.groups():
             inner.loose = True
+    _tell_apart([inner for inner in group.groups() if inner.loose])
 
 
 def _tell_apart(groups: Sequence[Group]) -> None:
@@ -408,17 +416,37 @@ def _pass_label(
     return _("pass {number} through lines {first}–{last}").format(first=first, last=last, number=number)
 
 
-def _stretch_label(all_items: Sequence[str | Group]) -> Callable[[Sequence[str | Group]], str]:
-    """`cell 12–22` where all have the same name, else how many they are."""
+def _stretch_label(all_items: Sequence[str | Group], pills: dict[str, Pill]) -> Callable[[Sequence[str | Group]], str]:
+    """`cell 12–22` where all have the same name, else what they compute: `@ … softmax`."""
     place = {id(item) if isinstance(item, Group) else item: k + 1 for k, item in enumerate(all_items)}
 
     def label(run: Sequence[str | Group]) -> str:
         first, last = (place[id(item) if isinstance(item, Group) else item] for item in (run[0], run[-1]))
         names = {item.name for item in run if isinstance(item, Group)}
-        name = names.pop() if len(names) == 1 and all(isinstance(item, Group) for item in run) else _("part")
-        return _("{name} {first}–{last}").format(name=name, first=first, last=last)
+        if len(names) == 1 and all(isinstance(item, Group) for item in run):
+            return _("{name} {first}–{last}").format(name=names.pop(), first=first, last=last)
+        return _from_to(run, pills)
 
     return label
+
+
+def _from_to(run: Sequence[str | Group], pills: dict[str, Pill]) -> str:
+    """What a stretch computes: all of it where that is little, else the first and the last."""
+    said = list(dict.fromkeys(chain.from_iterable(_signs(item, pills) for item in run)))
+    telling = [each for each in said if each not in LAYOUT] or said
+    few = len(telling) <= TOLD
+    return shorten(", ".join(telling) if few else f"{telling[0]} … {telling[-1]}", CODE_LONGEST)
+
+
+def _signs(item: str | Group, pills: dict[str, Pill]) -> Iterator[str]:
+    """The signs of what stands in a stretch; a group of one name is called by that."""
+    if isinstance(item, str):
+        yield pills[item].symbol
+    elif item.loose:
+        for inner in item.items:
+            yield from _signs(inner, pills)
+    else:
+        yield item.name
 
 
 def _number(root: Group) -> None:

@@ -410,3 +410,19 @@ def test_what_is_frozen_is_called_so_and_looks_as_what_was_not_recorded() -> Non
             assert (f'class="nd bd off" id="{scene.uid}-{item.id}"' in drawn) == ("frozen" in inside)
     assert any("frozen" in rows["inside"] for rows in boxes(scene).values())
     assert scene.frames[-1].diagnosis == "40 of 80 parameters got a gradient; no problem was found."
+
+
+def test_a_stretch_of_one_op_is_called_by_what_it_computes() -> None:
+    torch.manual_seed(0)
+    attention, x = torch.nn.MultiheadAttention(16, 2, batch_first=True), torch.randn(2, 5, 16)
+    with seegrad.record() as rec:
+        attention(x, x, x)[0].sum().backward()
+    shown = [
+        bundle.label
+        for level in collapse(rec.recording, sketch(rec.recording), Room(LEVEL // 3, homes=True, deep=True))
+        for bundle in level.sketch.bundles
+        if bundle.loose
+    ]
+    assert any("softmax" in label for label in shown)
+    assert len(set(shown)) == len(shown)
+    assert not any(label.startswith(("part", "view", "ᵀ")) for label in shown)
