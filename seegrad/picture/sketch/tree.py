@@ -225,9 +225,9 @@ def _per_leaf(run: Sequence[Pill], written: dict[str, str], given: dict[str, str
 def _by_module(
     recording: Recording, order: Sequence[Pill], chores: dict[str, Group], room: Room, variables: dict[str, str]
 ) -> Group:
-    """A module's group lasts as long as nothing outside it runs: a second call makes a second group."""
+    """A module's group lasts as long as nothing outside it runs: a call after that makes another group."""
     root = Group("")
-    stack: list[tuple[str, Group]] = []
+    stack: list[_Called] = []
     calls: Counter[tuple[str, ...]] = Counter()
     for pill in order:
         chore = chores.get(pill.id)
@@ -240,19 +240,47 @@ def _by_module(
         first, dot, inner = recording.frames[pill.born].module.partition(".")
         keys = module_keys(variables.get(first, first) + dot + inner if room.modules else "", room.deep)
         shared = 0
-        while shared < min(len(keys), len(stack)) and stack[shared][0] == keys[shared]:
+        while shared < min(len(keys), len(stack)) and stack[shared].key == keys[shared]:
             shared += 1
+        if 0 < shared < min(len(keys), len(stack)) and stack[shared - 1].begins_anew(keys[shared]):
+            calls[keys[:shared]] += 1
+            stack[shared - 1].label(calls[keys[:shared]])
         del stack[shared:]
         for depth in range(shared, len(keys)):
             calls[keys[: depth + 1]] += 1
-            call = calls[keys[: depth + 1]]
-            label = keys[depth] if call == 1 else _("{module}, call {number}").format(module=keys[depth], number=call)
-            above = stack[-1][1] if stack else root
-            group = Group(label, above, name=keys[depth])
+            above = stack[-1].group if stack else root
+            if stack:
+                stack[-1].inner = stack[-1].inner or keys[depth]
+            group = Group(keys[depth], above)
             above.items.append(group)
-            stack.append((keys[depth], group))
-        (stack[-1][1] if stack else root).items.append(pill.id)
+            stack.append(_Called(keys[depth], group, calls[keys[: depth + 1]]))
+            stack[-1].label(stack[-1].first)
+        (stack[-1].group if stack else root).items.append(pill.id)
     return root
+
+
+@dataclass(slots=True)
+class _Called:
+    """A module that is being called, perhaps not for the first time in its group. `inner`: which of its own ran first.
+
+    What holds its own by number runs them in order, `nn.Sequential`: where it's the first one's turn again, it was
+    called anew.
+    """
+
+    key: str
+    group: Group
+    first: int
+    inner: str = ""
+
+    def begins_anew(self, inner: str) -> bool:
+        """Does it, where after another of its own this one runs?"""
+        return inner == self.inner and inner.removeprefix(f"{self.key}.").isdigit()
+
+    def label(self, last: int) -> None:
+        """Say which calls of the module the group holds."""
+        said = _("{module}, call {number}") if self.first == last else _("{module}, calls {number}–{last}")
+        told = said.format(module=self.key, number=self.first, last=last)
+        self.group.label = self.key if self.first == last == 1 else told
 
 
 def _adopt(above: Group, group: Group) -> None:

@@ -426,3 +426,34 @@ def test_a_stretch_of_one_op_is_called_by_what_it_computes() -> None:
     assert any("softmax" in label for label in shown)
     assert len(set(shown)) == len(shown)
     assert not any(label.startswith(("part", "view", "ᵀ")) for label in shown)
+
+
+def test_calls_of_a_module_are_counted_also_where_two_follow_each_other() -> None:
+    torch.manual_seed(0)
+    D = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))  # noqa: N806  # as it is called
+    x = torch.randn(3, 2)
+    with seegrad.record() as rec:
+        real = D(x)
+        made = D(x)
+        loss = (real - made).mean() * 2
+        (loss + D(x).mean()).backward()
+    levels = collapse(rec.recording, sketch(rec.recording), Room(deep=True))
+    assert [bundle.label for bundle in levels[0].sketch.bundles] == ["D, calls 1–2", "D, call 3"]
+
+
+def test_a_module_s_own_that_run_by_turns_are_one_call_of_it() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(3):
+                x = self.b(self.a(x))
+            return x
+
+    net = Net()
+    with seegrad.record() as rec:
+        (net(torch.ones(2)) * 2).sum().backward()
+    levels = collapse(rec.recording, sketch(rec.recording), Room(deep=True, homes=True))
+    assert levels[0].sketch.bundles[0].label == "net"
