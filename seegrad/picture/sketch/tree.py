@@ -227,7 +227,7 @@ def _by_module(
 ) -> Group:
     """A module's group lasts as long as nothing outside it runs: a call after that makes another group."""
     root = Group("")
-    stack: list[_Called] = []
+    stack: list[_ModuleCalls] = []
     calls: Counter[tuple[str, ...]] = Counter()
     for pill in order:
         chore = chores.get(pill.id)
@@ -253,14 +253,14 @@ def _by_module(
                 stack[-1].inner = stack[-1].inner or keys[depth]
             group = Group(keys[depth], above)
             above.items.append(group)
-            stack.append(_Called(keys[depth], group, calls[keys[: depth + 1]]))
+            stack.append(_ModuleCalls(keys[depth], group, calls[keys[: depth + 1]]))
             stack[-1].label(stack[-1].first)
         (stack[-1].group if stack else root).items.append(pill.id)
     return root
 
 
 @dataclass(slots=True)
-class _Called:
+class _ModuleCalls:
     """A module that is being called, perhaps not for the first time in its group. `inner`: which of its own ran first.
 
     What holds its own by number runs them in order, `nn.Sequential`: where it's the first one's turn again, it was
@@ -468,13 +468,15 @@ def _from_to(run: Sequence[str | Group], pills: dict[str, Pill]) -> str:
 
 def _signs(item: str | Group, pills: dict[str, Pill]) -> Iterator[str]:
     """The signs of what stands in a stretch; a group of one name is called by that."""
-    if isinstance(item, str):
-        yield pills[item].symbol
-    elif item.loose:
-        for inner in item.items:
-            yield from _signs(inner, pills)
-    else:
-        yield item.name
+    waiting = [item]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, str):
+            yield pills[here].symbol
+        elif here.loose:
+            waiting += reversed(here.items)
+        else:
+            yield here.name
 
 
 def _number(root: Group) -> None:
