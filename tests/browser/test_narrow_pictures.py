@@ -44,6 +44,19 @@ def portrait(name: str) -> Recording:
     return record(next(each for each in PORTRAITS if each.name == name))
 
 
+def loop() -> Recording:
+    """A training loop whose finding has much to say, and whose leaf has many rows."""
+    setup = "x = torch.tensor([0.0, 1.0])\nscale = torch.tensor([1.0], requires_grad=True)"
+    code = ["for _ in range(3):", "    z = x * scale", "    y = torch.where(z > 0, z.sqrt(), torch.zeros_like(z))"]
+    code += [
+        "    loss = (y**2).mean()",
+        "    loss.backward()",
+        "    with torch.no_grad():",
+        "        scale -= 0.1 * scale.grad",
+    ]
+    return record(Portrait("loop", setup, "\n".join(code)))
+
+
 def long_program() -> Recording:
     return record(Portrait("long", "h0 = torch.ones(2, requires_grad=True)", "\n".join(LONG)))
 
@@ -167,6 +180,18 @@ def test_a_long_line_wraps_inside_its_pane(kind: str | None, tab: Page, tmp_path
 def test_a_long_row_that_fails_at_its_start_is_shown_there(tab: Page, tmp_path: Path) -> None:
     visit(tab, tmp_path, page_text(chain(9)))
     assert tab.evaluate(BETWEEN, [".nd[data-s=e]", ".sg-cv"])
+
+
+@pytest.mark.parametrize("width", [420, 800, 1280])
+def test_the_words_beside_the_code_are_seen_whole(width: int, tab: Page, tmp_path: Path) -> None:
+    """What a finding says to its end, with the rows of what is selected: nothing of it is hidden."""
+    tab.set_viewport_size({"width": width, "height": 800})
+    visit(tab, tmp_path, page_text(loop()))
+    tab.locator(".sg-cv .nd.leaf").first.dispatch_event("click")
+    assert tab.locator(".sg-in tr").count() > 5
+    assert tab.locator(".sg-in").evaluate("(pane) => pane.scrollHeight <= pane.clientHeight")
+    hidden = "(last) => last.getBoundingClientRect().bottom > last.closest('.sg-ft').getBoundingClientRect().bottom"
+    assert not tab.locator(".sg-in > :last-child").evaluate(hidden)
 
 
 @needs_axe
