@@ -1,6 +1,6 @@
 /** The player as a pure state machine: events in, a new state out. No DOM, no clock, no model. */
 import { kindOf } from "./kinds";
-import { drawnAt, levelInSight, levelOf, pathTo, sameStep, type Scene } from "./scene";
+import { drawnAt, levelInSight, levelOf, pathTo, sameLevel, sameStep, type Scene } from "./scene";
 
 export interface State {
   step: number;
@@ -30,12 +30,13 @@ const clamp = (step: number, last: number) => Math.max(0, Math.min(last, Math.tr
 
 export function reduce(scene: Scene, state: State, event: Event): State {
   const last = lastStep(scene, state.answered);
+  const here = drawnAt(scene, state.step);
   const to = (wanted: number): State => {
     const step = clamp(wanted, last);
     const there = drawnAt(scene, step);
-    return { ...state, step, level: step === state.step ? state.level : (levelInSight(there.scene, there.step, state.level) ?? state.level) };
+    const level = sameLevel(here.scene, there.scene, state.level);
+    return { ...state, step, level: step === state.step ? level : (levelInSight(there.scene, there.step, level) ?? level) };
   };
-  const here = drawnAt(scene, state.step);
   switch (event.kind) {
     case "go": return to(event.step);
     case "by": return to(state.step + event.steps);

@@ -143,6 +143,17 @@ export function pathTo(scene: Scene, id: string): Level[] {
   return path;
 }
 
+/** A level of one pass as another pass has it: by the names on its path, since each pass counts its boxes anew; the innermost one around it that is there too. */
+export function sameLevel(from: Scene, to: Scene, id: string): string {
+  let found = "";
+  for (const { label } of from === to ? [] : pathTo(from, id).slice(1)) {
+    const next = to.levels.find((level) => level.parent === found && level.label === label);
+    if (!next) break;
+    found = next.id;
+  }
+  return from === to ? id : found;
+}
+
 /** The level to open for a part: the open one where it is drawn there or around it. */
 export function levelOf(scene: Scene, id: string, open = ""): string | undefined {
   const home = scene.items.find((item) => item.id === id)?.level;

@@ -37,6 +37,16 @@ describe("levels as state", () => {
     expect(open).toEqual(state({ step: 2, level: "m1" }));
     expect(reduce(nested(), open, { kind: "by", steps: -1 })).toEqual(state({ step: 1, level: "m1" }));
   });
+  it("knows a box again in another pass by its name, and not by its number, which each pass gives anew", () => {
+    const level = (id: string, label: string, parent = "") => ({ id, label, parent, body: "", width_px: 1, height_px: 1 });
+    const scenes = [[level("m1", "initialisation"), level("m2", "line 3", "m1")], [level("m1", "model"), level("m2", "wte", "m1")], [level("m1", "wpe"), level("m2", "model"), level("m3", "wte", "m2")]].map((levels) => scene({ levels }));
+    const data = scene({ frames: scenes.flatMap((each) => each.frames), passes: scenes.map((each, k) => ({ label: `${k}`, first: 4 * k, number: k, scene: each, loss: "" })) });
+    const inside = state({ step: 5, level: "m2" });
+    expect(reduce(data, inside, { kind: "by", steps: 1 }).level).toBe("m2");
+    expect(reduce(data, inside, { kind: "first" }).level).toBe("");
+    expect(reduce(data, inside, { kind: "passes", by: 1 }).level).toBe("m3");
+    expect(reduce(data, state({ step: 5, level: "m1" }), { kind: "passes", by: 1 }).level).toBe("m2");
+  });
   it("opens what has to be in sight", () => {
     expect(levelInSight(nested(), 3)).toBe("m1");
     expect(reduce(nested(), state({ step: 2 }), { kind: "last" }).level).toBe("m1");
