@@ -57,6 +57,14 @@ def loop() -> Recording:
     return record(Portrait("loop", setup, "\n".join(code)))
 
 
+def chain_of_steps() -> Recording:
+    """A loop without a finding, wider than a narrow page, whose last step is about its right end."""
+    setup = "w = torch.ones(2, requires_grad=True)\nopt = torch.optim.SGD([w], 0.1)"
+    code = ["for _ in range(2):", "    opt.zero_grad()", "    loss = w.sin().cos().tanh().exp().sigmoid().sum()"]
+    code += ["    loss.backward()", "    opt.step()", "    shown = loss.detach() * 2"]
+    return record(Portrait("steps", setup, "\n".join(code)))
+
+
 def long_program() -> Recording:
     return record(Portrait("long", "h0 = torch.ones(2, requires_grad=True)", "\n".join(LONG)))
 
@@ -233,3 +241,24 @@ def test_an_exercise_opens_as_large_as_its_words_need(tab: Page, tmp_path: Path)
     for each in picked("01_computational_graphs"):
         visit(tab, tmp_path, pair_page([each.scene], ""))
         assert readable(tab)
+
+
+def test_a_picture_without_a_finding_opens_at_its_beginning_and_full_screen_gives_it_more_room(
+    tab: Page, tmp_path: Path
+) -> None:
+    """Its last step stands at its right end; the leaves at its beginning are what is read first."""
+    for width in (420, 560):
+        tab.set_viewport_size({"width": width, "height": 800})
+        visit(tab, tmp_path, page_text(chain_of_steps()))
+        box = tab.locator(".sg-cv")
+        assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
+        assert box.evaluate("(box) => [box.scrollLeft, box.scrollTop]") == [0, 0]
+        tab.locator(".sg").press("Home")
+        tab.locator(".sg").press("End")
+        assert box.evaluate("(box) => box.scrollLeft") > 0, "from then on the step is in sight"
+        height = box.evaluate("(box) => box.clientHeight")
+        tab.get_by_role("button", name="Full screen").click()
+        tab.wait_for_function("document.fullscreenElement")
+        assert box.evaluate("(box) => box.clientHeight") >= height
+        assert tab.locator(".sg-in p").first.is_visible()
+        tab.evaluate("document.exitFullscreen()")

@@ -36,6 +36,8 @@ const ABOVE_PX = 50; // a page's title
 const SCROLLBAR_PX = 12;
 const BESIDE_PX = 300; // the words, where they stand beside a high picture
 const HIGH = 0.6; // of the window: a picture higher than that has its words beside it, where there is room
+const LOW = 0.62; // of the window: no picture is higher, but for one that is seen whole by little more
+const NEARLY = 1.2;
 const KEYS: Record<string, Event> = { ArrowRight: { kind: "by", steps: 1 }, ArrowLeft: { kind: "by", steps: -1 }, Home: { kind: "first" }, End: { kind: "last" } };
 
 /** Show a Scene; what is no Scene is a sentence and never an empty cell. */
@@ -64,6 +66,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let timer = 0;
   let wanted = { step: -1, line: -1 }; // which line of the code has to be in sight at a step: the culprit, or what was asked for
   let fresh = true; // is this what was seen first?
+  let begun = -1; // and at which step?
   let asked = ""; // where and how wide the picture was when it last asked: what is clicked then doesn't move
 
   const answer = (): Answer | null => {
@@ -204,17 +207,23 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const wide = width_px + SCROLLBAR_PX;
     root.classList.toggle("high", height_px > HIGH * innerHeight && wide + BESIDE_PX <= root.clientWidth);
     root.style.setProperty("--w", `${wide}px`); // however large it is drawn
+    const whole = height_px + SCROLLBAR_PX + 4;
+    root.style.setProperty("--whole", `${whole <= NEARLY * Math.min(LOW * innerHeight, TALL_PX) ? whole : 0}px`);
     size.show(state().level);
     const left = innerHeight - ABOVE_PX - root.offsetHeight + foot.offsetHeight;
     const lines = Math.max(FEWEST_LINES, Math.min(MOST_LINES, Math.floor(left / LINE_PX) - 1));
     root.style.setProperty("--room", `${lines * LINE_PX + 8}px`); // for the code and the words, in the window with the picture
   }
 
+  /** Has nothing been asked for, and nothing been found? Such a picture is read from its beginning. */
+  const begins = ({ step, selected } = state()) => fresh && step === begun && !selected && !scene.frames[step]?.severity;
+
   /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */
   function inSight() {
     const view = `${state().step} ${pic.box.clientWidth}`;
     if (fresh && !asks() && isWrong(scene.frames[state().step])) size.together(pic.about());
-    if (!asks()) pic.reveal();
+    if (begun < 0) begun = state().step;
+    if (!asks()) pic.reveal(begins() ? [] : undefined);
     else if (view !== asked) pic.reveal(state().step === question?.until_step ? pic.parts().filter((part) => labelOf(question, pic.idOf(part))) : undefined);
     asked = view;
     map.follow();
