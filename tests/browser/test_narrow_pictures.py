@@ -126,7 +126,7 @@ def test_it_is_plain_that_there_is_more(browser: Browser, tmp_path: Path) -> Non
         "(box) => [parseFloat(getComputedStyle(box, '::-webkit-scrollbar').height), getComputedStyle(box).background]"
     )
     assert height_px > 8
-    assert images.count("linear-gradient") == 8
+    assert images.count("linear-gradient") == images.count("radial-gradient") == 4
     assert box.get_attribute("tabindex") == "0"
     tab.set_viewport_size({"width": 1280, "height": 1400})
     tab.wait_for_function("!document.querySelector('.sg-cv').hasAttribute('tabindex')")
@@ -262,3 +262,14 @@ def test_a_picture_without_a_finding_opens_at_its_beginning_and_full_screen_give
         assert box.evaluate("(box) => box.clientHeight") >= height
         assert tab.locator(".sg-in p").first.is_visible()
         tab.evaluate("document.exitFullscreen()")
+
+
+def test_the_mark_of_a_pass_stands_above_its_bar_however_flat(tab: Page, tmp_path: Path) -> None:
+    visit(tab, tmp_path, page_text(loop()))
+    places = """(mark) => [mark, mark.parentElement, mark.closest(".sg-pb")].map((each) => each.getBoundingClientRect())
+        .map(({ top, bottom }) => [top, bottom])"""
+    for each in tab.locator(".sg-pb b").all():
+        mark, bar, strip = each.evaluate(places)
+        assert mark[1] <= bar[0] + 1
+        assert mark[0] >= strip[0] - 1
+    assert tab.locator(".sg-pb b").count()
