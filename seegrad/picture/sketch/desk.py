@@ -17,7 +17,7 @@ CUT = "…"  # stands for what a short name leaves out
 SIGNS = {
     "Add": "+", "Sub": "−", "Mul": "×", "Div": "÷", "Neg": "−x", "Pow": "xⁿ", "Exp": "exp", "Log": "log", "Sum": "Σ",
     "Mean": "mean", "Sigmoid": "σ", "Tanh": "tanh", "Relu": "relu", "Mm": "@", "Mv": "@", "Dot": "@", "Bmm": "@",
-    "Addmm": "@+", "T": "ᵀ", "Transpose": "ᵀ", "Permute": "ᵀ", "Sqrt": "√", "Abs": "|x|", "Select": "[i]",
+    "Addmm": "@+", "T": "xᵀ", "Transpose": "xᵀ", "Permute": "xᵀ", "Sqrt": "√", "Abs": "|x|", "Select": "[i]",
     "Slice": "[:]", "Index": "[…]", "CopySlices": "[…]=", "Copy": "copy", "Clone": "clone", "View": "view",
     "AsStrided": "view", "UnsafeView": "view", "ToCopy": "to", "NativeBatchNorm": "batch norm",
     "NativeLayerNorm": "layer norm", "Getitem": "[…]", "Matmul": "@", "Truediv": "÷", "Rsub": "−", "Radd": "+",

@@ -6,7 +6,7 @@ from seegrad.model.recording import Gradient, Hook, Preview, Summary
 from seegrad.model.scene import Point
 from seegrad.picture.sketch import Card, at, is_finite, spans
 from seegrad.picture.svg.elements import HATCH, OLD, ROW_PX, UID, clean, el, grid, text
-from seegrad.picture.svg.sizes import HEAD_PX, NUMBER_PX, Box, CardSize, shape_text
+from seegrad.picture.svg.sizes import HEAD_PX, NUMBER_PX, Box, CardSize, badge_width, shape_text
 from seegrad.picture.svg.strips import draw_strip
 from seegrad.words.languages import _, marked
 from seegrad.words.widths import columns
@@ -58,13 +58,14 @@ def _badges(card: Card, width: float, steps: int) -> list[str]:
         until = card.versions[k + 1][0] - 1 if k + 1 < len(card.versions) else steps - 1
         moved = k > 0 or (card.written and version != card.version_before)
         label = f"{'✎' if moved else ''}v{version}"
+        room = badge_width(label)
         badges.append(
             el(
                 "g",
-                el("rect", width=27, height=15, rx=4),
-                text(label, 13.5, 11, "", anchor="middle"),
+                el("rect", width=room, height=15, rx=4),
+                text(label, room / 2, 11, "", anchor="middle"),
                 class_=f"ver moved{_harm(card, since)}" if moved else "ver",
-                transform=f"translate({width - 34:.1f} 5)",
+                transform=f"translate({width - 7 - room:.1f} 5)",
                 since=since,
                 until=until,
             )

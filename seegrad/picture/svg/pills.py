@@ -8,7 +8,15 @@ from __future__ import annotations
 from seegrad.picture.sketch import Bundle, Chip, Mark, Pill, spans
 from seegrad.picture.svg.cards import draw_hooks
 from seegrad.picture.svg.elements import HATCH, UID, clean, el, text
-from seegrad.picture.svg.sizes import NUMBER_PX, Box, bundle_text, chip_lines, header_width
+from seegrad.picture.svg.sizes import (
+    DISC_FROM_RIGHT_PX,
+    Box,
+    bundle_text,
+    chip_lines,
+    disc_label,
+    disc_width,
+    header_width,
+)
 from seegrad.words.languages import _
 
 LENGTHS = 12  # of the bar that tells how much of a box has run
@@ -60,7 +68,7 @@ def _order(pill: Pill, width: float, mark: Mark | None, steps: int) -> list[str]
     laps = dict(pill.laps)
     for since, until, place in spans(pill.runs, steps):
         if since <= min(until, end):
-            where = f"translate({width - 9:.1f} 6.5)"
+            where = f"translate({width - DISC_FROM_RIGHT_PX:.1f} 6.5)"
             discs.append(
                 el("g", *disc(place, laps[since]), class_="chk", transform=where, since=since, until=min(until, end))
             )
@@ -71,8 +79,8 @@ def disc(place: int, lap: int) -> list[str]:
     """A disc for the first backward call, a wider tag for later ones: their shapes differ too."""
     if lap == 1 and place < 100:
         return [el("circle", r=8), text(str(place), 0, 3.7, "", anchor="middle")]
-    said = str(place) if lap == 1 else f"{lap}.{place}"
-    width = NUMBER_PX * len(said) + 6
+    said = disc_label(place, lap)
+    width = disc_width(said)
     box = el("rect", x=-width / 2, y=-8, width=width, height=16, rx=8 if lap == 1 else 3)
     return [box, text(said, 0, 3.7, "", anchor="middle")]
 

@@ -25,6 +25,8 @@ NAME_PX = 8.0  # of the 13 px bold face
 SIGN_PX = 9.1  # of the 15 px bold face
 HEAD_PX = 24
 PILL_PX = 40
+DISC_FROM_RIGHT_PX = 9.0  # the middle of the number of a turn, from its pill's right edge
+DISC_GAP_PX = 3  # from a pill's sign to it
 OVERHANG_PX = 20  # a tag may stick out by half of it on each side
 PAD_PX = 9  # between a storage frame and what it holds
 LABEL_PX = 30  # two lines above a storage frame
@@ -75,7 +77,12 @@ def card_size(card: Card) -> CardSize:
     rows = max((len(grid) for grid in grids), default=1)
     changes = len(card.overwritten) > 0
     shown = max(columns(shape_text(shape)) for shape in (card.shape, *(g.shape for _, g in card.gradients)))
-    width = max(fsum(widths) + 16, columns(card.label) * NAME_PX + 56, shown * NUMBER_PX + 20, NARROWEST_PX)
+    width = max(
+        fsum(widths) + 16,
+        columns(card.label) * NAME_PX + 29 + _widest_badge(card),
+        shown * NUMBER_PX + 20,
+        NARROWEST_PX,
+    )
     slot_rows = 0
     if any(
         summary for _, summary in card.summaries
@@ -95,6 +102,15 @@ def _columns(grids: list[Preview]) -> list[int]:
     return [max((len(row[k]) for grid in grids for row in grid if k < len(row)), default=1) for k in range(count)]
 
 
+def badge_width(label: str) -> float:
+    """Of a card's version, which in a long loop has many digits."""
+    return max(27.0, round(columns(label) * NUMBER_PX + 6, 1))
+
+
+def _widest_badge(card: Card) -> float:
+    return max((badge_width(f"✎v{version}") for _since, version in card.versions if version is not None), default=27.0)
+
+
 def shape_text(shape: tuple[int, ...]) -> str:
     """The shape for a card that shows no numbers, as Python writes it, so that it can't be read as a number.
 
@@ -107,9 +123,21 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def pill_width(pill: Pill) -> float:
-    """Wide enough for the Function's name, and for its sign beside the number of its turn."""
-    beside = 44 if any(lap > 1 for _, lap in pill.laps) else 34 if pill.runs else 20
+    """Wide enough for the Function's name, and for its sign, in the middle, beside the number of its turn."""
+    laps = dict(pill.laps)
+    turns = [disc_width(disc_label(place, laps.get(step, 1))) for step, place in pill.runs]
+    beside = 2 * (DISC_FROM_RIGHT_PX + max(turns) / 2 + DISC_GAP_PX) if turns else 20
     return round(max(64.0, columns(pill.name) * NUMBER_PX + 12, columns(pill.sign) * SIGN_PX + beside), 1)
+
+
+def disc_label(place: int, lap: int) -> str:
+    """The number of a turn; of a later backward call its own number stands before the dot."""
+    return str(place) if lap == 1 else f"{lap}.{place}"
+
+
+def disc_width(label: str) -> float:
+    """A disc, or a wider tag where there are more than two digits."""
+    return 16.0 if len(label) < 3 and "." not in label else NUMBER_PX * len(label) + 6
 
 
 def header_width(label: str) -> float:

@@ -453,3 +453,31 @@ def test_a_gradient_that_a_step_went_by_is_named_after_its_parameter(plumbing: s
     names = {card.full_name for card in parts.cards}
     assert {f"model.{name}.grad" for name, _ in model.named_parameters()} <= names
     assert "(unnamed)" not in names
+
+
+def test_the_number_of_a_turn_stands_beside_the_sign_and_a_version_inside_its_badge() -> None:
+    """Of a later backward call the number is longer, and after ten writes a version is."""
+
+    def program(a: torch.Tensor) -> None:
+        parts = (a * torch.ones(20)).unsafe_split(10)
+        (parts[0].relu() + parts[1].relu()).sum().backward(retain_graph=True)
+        (torch.cat([torch.log_softmax(part, 0) for part in parts]) ** 2).sum().backward()
+        with torch.no_grad():
+            for _ in range(12):
+                a -= 0.1
+
+    root = svg(recorded(program, leaf(*[1.0] * 20)))
+    turns = 0
+    for part in having(root, "fn"):
+        width = float(next(iter(having(part, "bx"))).get("width", 0))
+        for disc in having(part, "chk"):
+            shape = disc.find(f"{SVG}rect")
+            half = 8.0 if shape is None else float(shape.get("width", 0)) / 2
+            ends = (width + columns("".join(having(part, "sym")[0].itertext())) * 9.1) / 2
+            assert ends <= width - 9 - half, "".join(part.itertext())
+            turns += 1
+    assert turns > 10
+    for badge in having(root, "ver"):
+        room = float(badge[0].get("width", 0))
+        assert columns("".join(badge.itertext())) * NUMBER_PX + 4 <= room
+    assert "✎v12" in said(root, "ver")
