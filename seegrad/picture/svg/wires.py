@@ -82,21 +82,27 @@ class Wiring:
         return [box, *(each for each in self.columns[box.middle] if each.y < high and each.bottom > low)]
 
     def draw(self) -> list[str]:
-        """Forward lines, then alarm and gradient above them."""
+        """Forward lines, then alarm and gradient above them.
+
+        The newest line is the lowest: at no step does one that is still to come lie on one that is there.
+        """
+        lines: list[tuple[int, str]] = []
         forward, above = [], []
         for k, wire in enumerate(self.sketch.wires):
             if k not in self.routes:
                 forward += self._stacked(wire)
                 continue
             path = curve(self.points(k))
-            forward.append(el("path", class_=self._class_of(wire), d=path, since=wire.born, data_w=_ends(wire)))
+            line = el("path", class_=self._class_of(wire), d=path, since=wire.born, data_w=_ends(wire))
+            lines.append((-wire.born, line))
             forward += self._signs(k, wire)
             mark = self._mark_on(wire)
             if mark is not None:
                 above.append(el("path", class_=f"eb {mark.severity}", d=path, since=mark.since, data_w=_ends(wire)))
             back = curve(self.points(k)[::-1], back=True)
             above += self._gradient(wire, back)
-        return [el("g", *forward, *above, class_="edges")]
+        lowest_first = [line for _born, line in sorted(lines, key=lambda each: each[0])]
+        return [el("g", *lowest_first, *forward, *above, class_="edges")]
 
     def _stacked(self, wire: Wire) -> list[str]:
         """A line inside a stack, with the code that made the alias: straight down, or past what stands between."""

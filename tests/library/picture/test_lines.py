@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from seegrad.picture.svg.wires import Wiring
 from tests.data.programs import programs
 from tests.tiers import one_in
 
+STYLE = Path(__file__).parents[3] / "frontend" / "src" / "style" / "svg.css"
 PARTS = 20  # of a curve that are looked at
 TOUCHES_PX = 1.5
 SAMPLE = sorted(programs())[::40]
@@ -82,3 +85,25 @@ def test_the_tag_of_a_saved_tensor_has_room_beside_the_card() -> None:
     boxes = sized.boxes(sized.layout())
     card, pill = boxes["t0-0"], next(boxes[wire.target] for wire in drawn.wires if wire.pins)
     assert pill.x - card.right == 36  # a tag takes 22 of them
+
+
+def test_a_line_to_come_lies_on_none_that_is_there() -> None:
+    """Lines to come are pale, of one colour however many lie over each other, so the newest has to be the lowest."""
+    seq = torch.ones(4, 3)
+    w = torch.ones(3, requires_grad=True)
+    with seegrad.record() as rec:
+        h = torch.zeros(3)
+        for k in range(4):
+            h = torch.tanh(seq[k] * w + h)
+        h.sum().backward()
+    drawn = sketch(rec.recording)
+    sized = SizedSketch(drawn)
+    layout = sized.layout()
+    wiring = Wiring(drawn, sized.boxes(layout), sized.routes(layout, (0.0, 0.0)), len(rec.recording.frames))
+    (edges,) = wiring.draw()
+    born = [int(step) for step in re.findall(r'<path class="e[^>]*? data-a="(\d+)"', edges)][
+        : len(wiring.routes)
+    ]  # then those inside stacks
+    assert len(set(born)) > 4
+    assert born == sorted(born, reverse=True)
+    assert "opacity" not in re.findall(r"\.e\.ghost \{([^}]*)\}", STYLE.read_text(encoding="utf-8"))[0]
