@@ -177,7 +177,7 @@ class Pass:
     """A stretch of steps with a picture of its own: one pass of a loop, or what stands before or after it.
 
     `scene` counts its steps from 0, which is step `first` of the whole. `number` is 0 around a loop. `loss` is the
-    number of which backward was called, as text, "" where it isn't known.
+    number of which backward was called last, as text, "" where it isn't known; `name` is what the program calls it.
     """
 
     label: str
@@ -185,6 +185,7 @@ class Pass:
     number: int
     scene: Scene
     loss: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,9 @@ def _in_passes(
         root = next((card for card in part.cards if card.id == part.root), None)
         preview = at(root.values, here.stop) if root and not root.shape else None
         loss = preview[0][0] if preview else ""
-        drawn.append(Pass(_label(here, passes), here.first, here.number, scene, loss))
+        drawn.append(
+            Pass(_label(here, passes), here.first, here.number, scene, loss, root.label if root and loss else "")
+        )
     last = drawn[-1].scene
     all_frames = tuple(frame for each in drawn for frame in each.scene.frames)
     uid = "s" + hashlib.sha1("".join(each.scene.uid for each in drawn).encode(), usedforsecurity=False).hexdigest()[:7]

@@ -43,7 +43,7 @@ export interface Question {
 }
 
 /** A stretch of steps with a picture of its own: a pass of a loop, or (number 0) what stands around it. */
-export interface Pass { label: string; first: number; number: number; scene: Scene; loss: string }
+export interface Pass { label: string; first: number; number: number; scene: Scene; loss: string; name?: string }
 
 export interface Scene {
   schema: number;

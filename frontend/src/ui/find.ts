@@ -13,16 +13,18 @@ export const TALL_PX = 860;
 
 export interface Finder { element: HTMLElement; show(drawn: Drawn, level: string, selected: string, focus: Focus, open: boolean): void }
 
-export function finder(scene: Scene, w: Words, send: (event: Event) => void, turn: (focus: Focus) => void): Finder {
+export function finder(scene: Scene, w: Words, send: (event: Event) => void, turn: (focus: Focus) => void, mark: (ids: Set<string>) => void): Finder {
   const crumbs = h("div", { class: "sg-cr", role: "group", "aria-label": w.where });
   const found = h("output", { class: "sg-fn" });
   let until = 0;
   let place = -1;
   let seen = scene;
+  let marked = false; // is anything?
   const input: HTMLInputElement = quiet(h("input", { type: "search", placeholder: w.search, "aria-label": w.search, oninput: () => { place = -1; tell(); } }));
   const tell = () => {
     const hits = search(seen, input.value, until);
-    found.textContent = input.value.trim() ? `${hits.length && place + 1} / ${hits.length}` : "";
+    found.textContent = !input.value.trim() ? "" : hits.length && place < 0 ? `${hits.length} ⏎` : `${place + 1} / ${hits.length}`;
+    mark(new Set(hits.flatMap(({ id, level }) => [id, ...pathTo(seen, level).map((each) => each.id)]))); // or the closed box that holds it
     return hits;
   };
   const jump = (by: number) => {
@@ -49,6 +51,8 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, tur
       until = open ? drawn.step : scene.frames.length;
       seen = drawn.scene;
       if (!large) return;
+      if (input.value || marked) tell();
+      marked = !!input.value;
       for (const { name, button } of ways) {
         const hidden = open && name === "path"; // the way would tell who gets a gradient
         unusable(button, !selected || hidden);

@@ -28,6 +28,7 @@ export function strip(scene: Scene, w: Words, send: (event: Event) => void): Str
     return h("i", { class: `${finding ?? ""} ${broken ? "error" : ""} ${pass.number ? "" : "out"}`, style: `--h:${height.toFixed(1)}%` }, finding || broken ? h("b", {}, finding === "note" ? "i" : "!") : "");
   });
   const range: HTMLInputElement = quiet(h("input", { type: "range", min: 0, max: passes.length - 1, step: 1, "aria-label": w.passes, oninput: () => send({ kind: "pass", place: Number(range.value) }) }));
+  range.title = [...new Set(passes.flatMap((each) => (each.loss ? each.name || w.loss : [])))].join(", ") + ` · ${w.ladder}`; // what the bars are
   const label = h("b", { class: "sg-pn" });
   const loss = h("span", { class: "sg-pl" });
   const button = (name: "prev" | "next", title: string, by: number) => {
@@ -46,7 +47,7 @@ export function strip(scene: Scene, w: Words, send: (event: Event) => void): Str
       bars.forEach((bar, k) => bar.classList.toggle("cur", k === place));
       range.value = String(place);
       label.textContent = here.label;
-      loss.textContent = here.loss && `${w.loss} ${here.loss}`;
+      loss.textContent = here.loss && `${here.name || w.loss} ${here.loss}`;
       range.setAttribute("aria-valuetext", [here.label, loss.textContent, worst(here) && w.found].filter(Boolean).join(", "));
       unusable(prev, !place);
       unusable(next, place === passes.length - 1);

@@ -24,6 +24,8 @@ export interface Picture {
   /** Hide what an open question asks for, from readers of the screen too. */
   veil(what: string): void;
   show(drawn: Drawn, level: string, marks: Marks): void;
+  /** Mark these, and no others, as what was searched for. */
+  hits(ids: Set<string>): void;
   /** What has to be in sight at the step, what matters most first. */
   about(): SVGGElement[];
   /** Scroll inside the box, never the page, until these parts are in sight, else what the step is about. */
@@ -206,6 +208,7 @@ export function picture(scene: Scene, w: Words): Picture {
       opened = !!turned && seen === turned;
       rove();
     },
+    hits(ids) { for (const part of here.parts) part.classList.toggle("hit", ids.has(idOf(part))); },
     about: inView,
     reveal(wanted = inView()) {
       if (!wanted.length) return;

@@ -125,7 +125,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const info = inspector(scene, w, send, toLine, fix.element);
   const turn = (to: Focus) => { focus = focus === to || state().selected === "" || (to === "path" && asks()) ? "" : to; draw(); };
   const passes = strip(scene, w, send);
-  const find = finder(scene, w, send, turn);
+  const find = finder(scene, w, send, turn, pic.hits);
   const size = zoom(pic, () => root, w);
   const map = minimap(pic);
   const file = save(() => pic.box.querySelector("svg"), () => root, w);

@@ -144,6 +144,17 @@ describe("levels on the page", () => {
     enter();
     expect($("#s1-f2")?.classList.contains("sel")).toBe(true);
   });
+  it("marks what is searched for while it is typed, in a closed box the box", () => {
+    const input = el.querySelector<HTMLInputElement>(".sg-se input")!;
+    const typed = (text: string) => {
+      input.value = text;
+      input.dispatchEvent(new Event("input"));
+      return [$(".sg-fn")?.textContent, ...[...el.querySelectorAll(".hit")].map((part) => part.id)];
+    };
+    expect(typed("tanh")).toEqual(["1 ⏎", "s1-m1"]);
+    expect(typed("nothing")).toEqual(["0 / 0"]);
+    expect(typed("")).toEqual([""]);
+  });
   it("opens the failing level when its step comes", () => {
     const range = el.querySelector<HTMLInputElement>(".sg-tl input")!;
     range.value = "3";

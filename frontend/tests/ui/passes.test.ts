@@ -88,6 +88,14 @@ test("the strip is one slider that says pass, loss and finding", () => {
   expect(find(".sg-pn").textContent).toBe("pass 1 of 3");
 });
 
+test("the bars are called what the program calls their number", () => {
+  const data = looped();
+  for (const pass of data.passes) pass.name = "loss_g";
+  const { find } = mounted(data);
+  expect(find(".sg-pl").textContent).toBe("loss_g 2");
+  expect(find<HTMLInputElement>(".sg-pb input").title).toBe("loss_g · pass by pass");
+});
+
 test("a parameter's ladder and a finding's passes lead there", () => {
   const { root, find } = mounted(looped("error"), 1);
   find("[id$=t0-0]").dispatchEvent(new MouseEvent("click", { bubbles: true }));
