@@ -427,11 +427,12 @@ def _judge(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from nbjudge import single
+    from nbjudge.process.imports import preloads
 
     tests = single.tests_in(Path(options.tests))
     reference = single.answer_in(Path(options.reference)) if options.reference else None
     texts = [*(test.code for test in tests), *(reference or ())]
-    preload = [*single.preloads(texts), *(name for name in options.preload.split(",") if name)]
+    preload = [*preloads(texts), *(name for name in options.preload.split(",") if name)]
     full = True
     with single.open_judge(trust_students=options.i_trust_these_students, preload=preload) as judge:
         for answer in options.answers:

@@ -54,7 +54,18 @@ MAY_IMPORT = {  # a room, or a file at a package's top: the rooms that it may im
     "nbjudge.pages": ("grading", "course", "process", "shown", "model", "errors"),
     "nbjudge.plugin": ("pages", "grading", "process", "course", "shown", "model", "errors"),
     "nbjudge.single": ("grading", "course", "model", "errors"),
-    "nbjudge.__main__": ("plugin", "single", "pages", "grading", "sandbox", "course", "shown", "model", "errors"),
+    "nbjudge.__main__": (
+        "plugin",
+        "single",
+        "pages",
+        "grading",
+        "process",
+        "sandbox",
+        "course",
+        "shown",
+        "model",
+        "errors",
+    ),
 }
 INSIDE = {  # the same for rooms within a room; its own files, beside them, may import all of them
     "seegrad.capture": {"probes": (), "tables": ("probes",), "training": ("tables", "probes")},
