@@ -285,10 +285,11 @@ def roots_of(recording: Recording, first: Frame) -> tuple[int, ...]:
 
 
 def rewarded(recording: Recording) -> set[int]:
-    """The leaves that got a gradient from any call; of one that is forgotten, a step that found it may still tell."""
+    """The leaves that got a gradient from any call, one that is forgotten too; or that a step found with one."""
     ran = {frame.running for frame in recording.frames if frame.running is not None}
     asked = {gradient.tensor for frame in recording.frames if frame.phase == "backward" for gradient in frame.gradients}
     found = {leaf for use in recording.uses for leaf, now in use.tensors if use.kind == "stepped" and now is not None}
+    found |= {leaf for each in recording.clues_of("rewarded") for leaf in each.tensors}
     return asked | found | {leaf for number in ran if (leaf := recording.nodes[number].leaf) is not None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -51,6 +51,7 @@ class Tables:
         self.collected: list[Collected] = []
         self.lasting = set[int]()  # results of several laps that lay in a collection: told of although they're gone
         self.clues: list[Clue] = []
+        self.rewarded = set[int]()  # leaves to which calls that are forgotten have brought a gradient
         self.checks: list[FunctionCheck] = []
         self.recomputed: list[Recomputed] = []
         self.laps: list[int] = []  # old laps: the last Frame of each that isn't forgotten
@@ -124,11 +125,19 @@ class Tables:
             extremes=tuple([frozen(Extremes, each, ids) for each in self.extremes if each.frame in ids["frame"]]),
             switches=tuple([frozen(Switch, draft, ids) for draft in self.switches]),
             collected=tuple([frozen(Collected, each, ids) for each in self.collected]),
-            clues=tuple([frozen(Clue, each, ids) for each in self.clues if _is_known(each, ids)]),
+            clues=tuple([frozen(Clue, each, ids) for each in self._told() if _is_known(each, ids)]),
             checks=tuple([frozen(FunctionCheck, each, ids) for each in self.checks if each.frame in ids["frame"]]),
             recomputed=tuple([frozen(Recomputed, each, ids) for each in self.recomputed if each.frame in ids["frame"]]),
             laps=tuple([ids["frame"][number] for number in self.laps if number in ids["frame"]]),
         )
+
+    def _told(self) -> Iterator[Clue]:
+        """The clues; and of what forgotten calls have brought a gradient to: it isn't what got none."""
+        yield from self.clues
+        for leaf in sorted(self.rewarded & self.tensors.drafts.keys()):
+            made = self.frames.drafts.get(self.tensors.drafts[leaf].frame)
+            if made is not None and made.place is not None:
+                yield Clue("rewarded", made.index, made.place, (leaf,))
 
     def _fetch(self, frames: Iterable[FrameDraft]) -> None:
         """Wait for the numbers that devices still have; read what is known of big tensors."""

@@ -111,6 +111,7 @@ def forget(tables: Tables, horizon: int, ends: Iterable[int] = (), beside: Set[i
     tables.switches, tables.uses = _switches(tables, horizon, beside), _uses(tables, horizon, beside)
     tensors = _tensors(tables, frames, nodes, writes, living)
     frames |= _needed_frames(tables, nodes, writes, tensors)
+    tables.rewarded = (tables.rewarded | _rewarded(tables)) & tensors
     tables.frames.outlive(nodes, tensors, frames)
     tables.hooks.forget(tensors)
     tables.nodes.forget(nodes)
@@ -179,6 +180,14 @@ def _tensors(tables: Tables, frames: set[int], nodes: set[int], writes: set[int]
             kept.add(number_or_none)
             waiting.append(tables.tensors.drafts[number_or_none].alias_of)
     return kept
+
+
+def _rewarded(tables: Tables) -> set[int]:
+    """The leaves that a gradient came to, or that were asked for one."""
+    nodes = tables.nodes.drafts
+    ran = (nodes[node].leaf for node in tables.frames.last_runs() if node in nodes)
+    asked = {each[0] for draft in tables.frames.drafts.values() if draft.phase == "backward" for each in draft.given}
+    return asked | {leaf for leaf in ran if leaf is not None}
 
 
 def _switches(tables: Tables, horizon: int, beside: Set[int]) -> list[SwitchDraft]:

@@ -228,6 +228,26 @@ def test_a_model_that_was_trained_long_ago_has_been_held_by_an_optimiser() -> No
     assert {"teacher.weight", "student.weight"} <= held
 
 
+def test_what_was_asked_for_by_a_forgotten_call_got_a_gradient() -> None:
+    """Forces for a table of data, long before: that its numbers are detached keeps nothing from learning."""
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    with seegrad.record() as rec:
+        places = torch.randn(8, 3).requires_grad_(True)
+        energy = places.pow(2).sum(1)
+        force = -torch.autograd.grad(energy.sum(), places)[0]
+        data = places.detach(), energy.detach(), force
+        for _ in range(60):
+            at = data[0].clone().requires_grad_(True)
+            found = model(at).tanh()[:, 0]
+            slope = -torch.autograd.grad(found.sum(), at, create_graph=True)[0]
+            loss = (found - data[1]).pow(2).mean() + (slope - data[2]).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert not rec.diagnoses
+
+
 def test_what_was_cleared_before_something_was_forgotten_is_no_stumbling_block() -> None:
     """Zeros in place are told of at the next step: by then the Frame they came in may be gone."""
     torch.manual_seed(0)
