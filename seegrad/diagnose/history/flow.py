@@ -225,12 +225,15 @@ class Flow:
         return [last, born] if stays and born is not None else [last]
 
     def _wrapped_in(self, tensor: int) -> int:
-        """What a number has in it that no call has made: `Variable(loss, requires_grad=True)` takes its storage."""
-        ref = self._recording.tensors[tensor]
-        is_number = not ref.shape and not ref.parameter and is_trained(self._recording, tensor)
-        if tensor in self._born or ref.frame == 0 or not is_number:
+        """What a tensor has in it that no call has made: `Variable(x)` takes the storage of `x`, and no history.
+
+        Of one that is to be trained only where it is a number, as a loss; else it's a leaf of its own.
+        """
+        ref, trained = self._recording.tensors[tensor], is_trained(self._recording, tensor)
+        if tensor in self._born or ref.frame == 0 or ref.parameter or (trained and ref.shape):
             return tensor
-        return next((each for each in reversed(self._at.get(ref.storage, ())) if each < tensor), tensor)
+        found = next((each for each in reversed(self._at.get(ref.storage, ())) if each < tensor), tensor)
+        return found if trained or not self._recording.tensors[found].requires_grad else tensor
 
     def _made_of_numbers(self, frame: Frame) -> Cut | None:
         """`torch.tensor(y.tolist(), requires_grad=True)`: the last result that nothing else took up is what it's of."""
@@ -243,6 +246,8 @@ class Flow:
         """The last Frame from which data may have left torch, for a tensor that came into the program from outside."""
         ref, frame = self._recording.tensors[tensor], self._made.get(tensor)
         if (frame is not None and (frame.inputs or frame.op not in ENTERING)) or ref.frame == 0 or ref.requires_grad:
+            return None
+        if self._wrapped_in(tensor) != tensor:
             return None
         for left in reversed(self._left):
             if left.index <= ref.frame and not set(left.outputs) & self._taken:

@@ -410,3 +410,53 @@ def th_legal_student_beside_the_teacher():
         seen.append(F.cross_entropy(large, target))
         both.step(0.5 * far + 0.5 * F.cross_entropy(small, target))
     return torch.stack(seen).mean()
+
+
+class Kites(nn.Module):
+    """Which kind it is, and where its tail hangs: both of what one layer sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.sees = nn.Linear(8, 12)
+        self.kind, self.tail = nn.Linear(12, 3), nn.Linear(12, 2)
+
+    def forward(self, picture):
+        seen = torch.relu(self.sees(picture))
+        return self.kind(seen), self.tail(seen)
+
+
+def wrapped(tensor):
+    """As it was done before tensors were variables: a tensor of its own on the same memory, without a history."""
+    return torch.autograd.Variable(tensor)
+
+
+@program("constant_term")
+def th_tails_of_wrapped_numbers():
+    """rimchang/Faster-RCNN-Pytorch-Simple#2: the places are compared by their numbers alone, wrapped anew."""
+    model = Kites()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(4):
+        picture, target, place = torch.randn(16, 8), torch.randint(0, 3, (16,)), torch.randn(16, 2)
+        kind, tail = model(wrapped(picture))
+        weight = (target > 0).float()[:, None]
+        far = F.smooth_l1_loss(wrapped(tail.data * weight), wrapped(place * weight))  # culprit
+        loss = F.cross_entropy(kind, wrapped(target)) + far
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def th_legal_tails_beside_wrapped_numbers():
+    """What is wrapped has no history to lose: data, and how far it was last time, by its numbers, for a weight."""
+    model, last = Kites(), torch.ones(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(4):
+        picture, target, place = torch.randn(16, 8), torch.randint(0, 3, (16,)), torch.randn(16, 2)
+        kind, tail = model(wrapped(picture))
+        far = F.smooth_l1_loss(tail, wrapped(place))
+        loss = F.cross_entropy(kind, wrapped(target)) + far / wrapped(1 + last)
+        last = far.data * 0.5
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
