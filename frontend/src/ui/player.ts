@@ -67,6 +67,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let wanted = { step: -1, line: -1 }; // which line of the code has to be in sight at a step: the culprit, or what was asked for
   let fresh = true; // is this what was seen first?
   let begun = -1; // and at which step?
+  const found = scene.frames.some((frame) => frame.severity);
   let asked = ""; // where and how wide the picture was when it last asked: what is clicked then doesn't move
 
   const answer = (): Answer | null => {
@@ -208,7 +209,8 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     root.classList.toggle("high", height_px > HIGH * innerHeight && wide + BESIDE_PX <= root.clientWidth);
     root.style.setProperty("--w", `${wide}px`); // however large it is drawn
     const whole = height_px + SCROLLBAR_PX + 4;
-    root.style.setProperty("--whole", `${whole <= NEARLY * Math.min(LOW * innerHeight, TALL_PX) ? whole : 0}px`);
+    const room = (found ? 1 : NEARLY) * Math.min(LOW * innerHeight, TALL_PX); // what was found is read beside its picture, in one view
+    root.style.setProperty("--whole", `${whole <= room ? whole : 0}px`);
     size.show(state().level);
     const left = innerHeight - ABOVE_PX - root.offsetHeight + foot.offsetHeight;
     const lines = Math.max(FEWEST_LINES, Math.min(MOST_LINES, Math.floor(left / LINE_PX) - 1));
