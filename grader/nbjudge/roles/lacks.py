@@ -286,9 +286,8 @@ def masks_of(value: Any, keys: frozenset[str] = frozenset()) -> bytes:
         if masks := mask_of(part) if has_masked(part) else _gaps_of(part):
             found.append(_path(path) + masks)
         inside: Iterable[tuple[Any, Any]] = enumerate(_inside(part))
-        if isinstance(part, Mapping) and not is_instance(
-            part
-        ):  # whose order is of no matter, and whose keys hold nothing masked
+        # the order of such a one is of no matter, and its keys hold nothing masked
+        if isinstance(part, Mapping) and not is_instance(part):
             named = enumerate(part.items())
             inside = ((key if type(key) in (str, int) else (place,), item) for place, (key, item) in named)
         left.extend(((path, name), item) for name, item in inside if not isinstance(item, SINGLE))

@@ -90,7 +90,6 @@ class WrittenResults:
                 return set()  # of what is forgotten nothing is known
             found |= {draft.id for draft in known if draft.parameter}
             before = (frames.get(draft.frame) for draft in known if not draft.parameter)
-            waiting += [one for one in before if one is not None and one not in waiting][
-                : max(DEEPEST - len(waiting), 0)
-            ]
+            fresh = [one for one in before if one is not None and one not in waiting]
+            waiting += fresh[: max(DEEPEST - len(waiting), 0)]
         return found
