@@ -22,12 +22,11 @@ for secret_number in (5, 7.5):
     assert double(secret_number) == secret_number + secret_number, "not doubled"
 ### END HIDDEN TESTS"""
 AREA = "def area(a, b):\n    ### BEGIN SOLUTION\n    return a * b\n    ### END SOLUTION"
-AREA_TEST = """from seegrad.check import score
-reached = 0.5 * (area(2, 3) == 6)
+AREA_TEST = """reached = 0.5 * (area(2, 3) == 6)
 ### BEGIN HIDDEN TESTS
 reached += 0.5 * (area(-1, 3) == -3)
 ### END HIDDEN TESTS
-score(reached)"""
+reached"""
 
 
 def cell(source: str, name: str, kind: str = "code", points: int | None = None, **flags: bool) -> Any:
