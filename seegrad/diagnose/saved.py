@@ -20,7 +20,7 @@ from seegrad.diagnose.evidence import (
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.freed import Carried, apart, carried, earlier_run
-from seegrad.diagnose.mend import built_out_of_place, instead, taken
+from seegrad.diagnose.mend import alias_line, built_out_of_place, copy_shown, instead, taken
 from seegrad.model.recording import (
     EXTERNAL_WRITE,
     Diagnosis,
@@ -72,7 +72,10 @@ def is_inner(finding: Finding, alias: Word) -> bool:
 
 
 def copy_of(finding: Finding, alias: Word) -> str:
-    """The line that gives the alias memory of its own."""
+    """The line that gives the alias memory of its own: as its mend writes it, else by the names that are known."""
+    line = finding.write and alias_line(finding.recording, finding.write.tensor, finding.route)
+    if line and (shown := copy_shown(line.code)):
+        return shown
     name = alias.strip("`") if isinstance(alias, str) else ""
     copy = f"{finding.called or '…'}.detach().clone()"
     return f"{name} = {copy}" if name.isidentifier() and name != finding.called else copy

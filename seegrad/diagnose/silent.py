@@ -16,7 +16,7 @@ from seegrad.diagnose.evidence import (
     owner,
     route_of,
 )
-from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.finding import NO_TWIN, DiagnosisKind, Finding, finder
 from seegrad.diagnose.mend import built_out_of_place
 from seegrad.diagnose.mend.given import given_only, read_times
 from seegrad.diagnose.saved import BUILT_AS, is_trained_leaf, of_write, way, written
@@ -167,7 +167,8 @@ def advice(finding: Finding, facts: dict[str, Word]) -> str:
     """What to do where torch's check was gone round, the most special advice first."""
     if finding.route == "data" and facts["trained"]:
         return UPDATE_CHECKED
-    if finding.route == "data" and f".data.{facts['op']}(" in finding.code:
+    constant = facts["op"] in NO_TWIN  # a new tensor that holds constants only has no history
+    if finding.route == "data" and f".data.{facts['op']}(" in finding.code and not constant:
         facts["function"] = function_around(finding.recording, finding.culprit)
         return HANDED_BACK if is_unread_after(finding.recording, finding.culprit) else SEEN_INSTEAD
     return CHECKED_BY_WAY.get(way(finding), LET_COUNT)

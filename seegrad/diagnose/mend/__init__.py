@@ -14,6 +14,7 @@ from seegrad.diagnose.mend.lines import (
     built_out_of_place,
     computed_first,
     copied,
+    copy_shown,
     instead,
     numbers_alone,
     out_of_place,
@@ -25,9 +26,9 @@ from seegrad.diagnose.mend.lines import (
     without_gradients,
     without_keyword,
 )
-from seegrad.model.recording import Diagnosis, Mend, Place, Recording
+from seegrad.model.recording import Diagnosis, Mend, Place, Recording, Route
 
-__all__ = ["built_out_of_place", "instead", "mend_of", "taken"]
+__all__ = ["alias_line", "built_out_of_place", "copy_shown", "instead", "mend_of", "taken"]
 
 
 def mend_of(recording: Recording, diagnosis: Diagnosis) -> Mend | None:
@@ -93,9 +94,14 @@ def _of_write(recording: Recording, diagnosis: Diagnosis) -> Iterator[tuple[Plac
     if str(facts.get("op")).endswith("(inplace=True)"):
         yield diagnosis.culprit, without_keyword("inplace")
     elif diagnosis.route in ("data", "detach"):
-        alias = (each for each, route in ancestors(recording, written or 0) if route == diagnosis.route)
-        yield made_at(recording, next(alias, written)), copied
+        yield alias_line(recording, written, diagnosis.route), copied
         if diagnosis.route == "data" and facts.get("op") not in NO_TWIN:  # what holds constants only has no history
             yield diagnosis.culprit, new
     elif diagnosis.route == "self" and diagnosis.raised:
         yield diagnosis.culprit, new
+
+
+def alias_line(recording: Recording, written: int | None, route: Route) -> Place | None:
+    """The line that made the alias by which a write went this way."""
+    alias = (each for each, way in ancestors(recording, written or 0) if way == route)
+    return made_at(recording, next(alias, written))

@@ -129,15 +129,29 @@ def copied(code: str) -> str | None:
     ('c = out.detach().clone()[0]', None)
     """
     statement = _parsed(code)
-    if not isinstance(statement, ast.Assign):
-        return None
-    found = [each for each in ast.walk(statement.value) if _is_alias(each)]
-    if len(found) != 1:
-        return None
-    part = found[0]
-    inner = part.func if isinstance(part, ast.Call) else part
-    owner = _text(code, inner.value) if isinstance(inner, ast.Attribute) else ""
-    return _put(code, part, f"{owner}.detach().clone()")
+    found = _aliases(statement.value) if isinstance(statement, ast.Assign) else []
+    return _put(code, found[0], _with_memory(found[0])) if len(found) == 1 else None
+
+
+def copy_shown(code: str) -> str | None:
+    """The same, as a sentence quotes it; of a line that does more than name the alias, the copy alone.
+
+    >>> copy_shown("c = out.detach()  # an alias"), copy_shown("self.h.data.mul_(2)"), copy_shown("h.mul_(2)")
+    ('c = out.detach().clone()', 'self.h.detach().clone()', None)
+    """
+    if line := copied(code):
+        return ast.unparse(ast.parse(line))
+    found = [each for part in parts_of(code)[:1] for each in _aliases(part)]
+    return _with_memory(found[0]) if len(found) == 1 else None
+
+
+def _aliases(part: ast.AST) -> list[ast.AST]:
+    return [each for each in ast.walk(part) if _is_alias(each)]
+
+
+def _with_memory(alias: ast.AST) -> str:
+    inner = alias.func if isinstance(alias, ast.Call) else alias
+    return f"{ast.unparse(inner.value)}.detach().clone()" if isinstance(inner, ast.Attribute) else ""
 
 
 def _is_alias(part: ast.AST) -> bool:
