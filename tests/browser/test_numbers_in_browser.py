@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import seegrad
 from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
+from tests.tiers import one_in
 
 pytestmark = pytest.mark.browser
 
@@ -98,8 +100,7 @@ def test_where_one_was_is_remembered_when_the_step_changes(recording: Recording,
 
 
 @needs_axe
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [640, 1280])
+@pytest.mark.parametrize(("theme", "width"), one_in(3, product(("light", "dark"), (640, 1280))))
 def test_axe_finds_nothing(theme: str, width: int, recording: Recording, tab: Page, tmp_path: Path) -> None:
     tab.set_viewport_size({"width": width, "height": 900})
     visit(tab, tmp_path, without_policy(page_text(recording)), theme)  # type: ignore[arg-type]  # one of the two

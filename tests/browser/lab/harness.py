@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Browser, Locator, Page, Request
 
 from tools.kernels import SETTINGS
 
@@ -52,6 +52,27 @@ class Watched:
     page: Page
     console_errors: list[str] = field(default_factory=list)
     foreign_requests: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def watching(browser: Browser) -> Iterator[Watched]:
+    """A window of its own, and what goes wrong in it."""
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 1000}, permissions=["clipboard-read", "clipboard-write"]
+    )
+    seen = Watched(context.new_page())
+
+    def note(asked: Request) -> None:
+        if not asked.url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "file:", "about:")):
+            seen.foreign_requests.append(asked.url)
+
+    seen.page.on("request", note)
+    seen.page.on(
+        "console", lambda message: seen.console_errors.append(message.text) if message.type == "error" else None
+    )
+    seen.page.on("pageerror", lambda error: seen.console_errors.append(str(error)))
+    yield seen
+    context.close()
 
 
 def free_port() -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from PIL import Image
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.lab.harness import Lab, Watched, open_notebook, run_all, run_cell
+from tests.browser.lab.harness import Lab, Watched, open_notebook, run_all, run_cell, watching
 
 pytestmark = pytest.mark.browser
 
@@ -37,6 +38,28 @@ def write_notebook(lab: Lab, name: str, *cells: str) -> str:
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     (lab.root / name).write_text(nbformat.writes(nbformat.v4.new_notebook(cells=code, metadata=spec)))
     return name
+
+
+STATE = "import json; print(json.dumps({'step': picture.step, 'selected': picture.selected, 'answer': picture.answer}))"
+SETUP = "%load_ext seegrad\nimport torch"
+RAISING = """
+%%see
+a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+out = a.sigmoid()
+c = out.detach()
+c.zero_()
+out.sum().backward()
+"""
+
+
+@pytest.fixture(scope="module")
+def pictures(browser: Browser, lab: Lab) -> Iterator[Watched]:
+    """One notebook that is open in one window, where each test runs cells of its own."""
+    asking = [SILENT.replace("{options}", options) for options in (", step=0", ", ask='outcome'")]
+    cells = [cell for each in asking for cell in (each, STATE)]
+    with watching(browser) as watched:
+        open_notebook(watched.page, lab, write_notebook(lab, "pictures.ipynb", *cells, SETUP, RAISING))
+        yield watched
 
 
 def told_by_python(page: Page, number: int) -> Any:
@@ -101,12 +124,9 @@ def test_the_chapter_runs_and_a_prediction_is_answered(lab: Lab, watched: Watche
     assert_quiet(watched)
 
 
-def test_steps_by_click_and_by_key_reach_python(lab: Lab, watched: Watched) -> None:
-    page = watched.page
-    state = "import json; print(json.dumps({'step': picture.step, 'selected': picture.selected}))"
-    open_notebook(page, lab, write_notebook(lab, "steps.ipynb", SILENT.replace("{options}", ", step=0"), state))
-    run_cell(page, 0)
-    picture = page.locator(".sg")
+def test_steps_by_click_and_by_key_reach_python(pictures: Watched) -> None:
+    page = pictures.page
+    picture = run_cell(page, 0).locator(".sg")
     picture.wait_for(timeout=CELL_TIMEOUT_MS)
     _, total = count(picture)
     assert count(picture) == (1, total)
@@ -127,7 +147,7 @@ def test_steps_by_click_and_by_key_reach_python(lab: Lab, watched: Watched) -> N
     expect(picture.locator(".sg-in")).to_contain_text("_saved_result")
     page.wait_for_timeout(500)  # as above: the cell must not run ahead of the click
     assert told_by_python(page, 1)["selected"]
-    assert_quiet(watched)
+    assert_quiet(pictures)
 
 
 @pytest.mark.whole
@@ -149,44 +169,29 @@ def test_keys_pressed_in_the_picture_do_not_reach_the_notebook(lab: Lab, watched
     assert_quiet(watched)
 
 
-def test_an_answer_by_keyboard_alone_reaches_python(lab: Lab, watched: Watched) -> None:
-    page = watched.page
-    state = "import json; print(json.dumps(picture.answer))"
-    asking = SILENT.replace("{options}", ", ask='outcome'")
-    open_notebook(page, lab, write_notebook(lab, "answer.ipynb", asking, state))
-    run_cell(page, 0)
-    picture = page.locator(".sg")
+def test_an_answer_by_keyboard_alone_reaches_python(pictures: Watched) -> None:
+    page = pictures.page
+    picture = run_cell(page, 2).locator(".sg")
     picture.wait_for(timeout=CELL_TIMEOUT_MS)
     picture.locator("input[type=radio]").first.focus()
     page.keyboard.press("ArrowDown")  # from the first choice to the second: silent
     picture.get_by_role("button", name="Check my prediction").focus()
     page.keyboard.press("Enter")
     expect(picture.locator(".sg-qv")).to_contain_text("Right")
-    assert told_by_python(page, 1) == {"outcome": "silent"}
-    assert_quiet(watched)
+    assert told_by_python(page, 3)["answer"] == {"outcome": "silent"}
+    assert_quiet(pictures)
 
 
-def test_a_cell_that_raises_shows_the_picture_and_torch_s_own_error(lab: Lab, watched: Watched) -> None:
-    page = watched.page
-    raising = """
-%%see
-a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-out = a.sigmoid()
-c = out.detach()
-c.zero_()
-out.sum().backward()
-"""
-    setup = "%load_ext seegrad\nimport torch"
-    open_notebook(page, lab, write_notebook(lab, "raising.ipynb", setup, raising))
-    run_cell(page, 0)
-    cell = run_cell(page, 1)
+def test_a_cell_that_raises_shows_the_picture_and_torch_s_own_error(pictures: Watched) -> None:
+    run_cell(pictures.page, 4)
+    cell = run_cell(pictures.page, 5)
     picture = cell.locator(".sg")
     picture.wait_for(timeout=CELL_TIMEOUT_MS)
     expect(picture.locator(".sg-in .ex")).to_contain_text("modified by an inplace operation")
     error = cell.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']")
     expect(error).to_contain_text("RuntimeError", timeout=CELL_TIMEOUT_MS)
     expect(error).to_contain_text("modified by an inplace operation")
-    assert_quiet(watched)
+    assert_quiet(pictures)
 
 
 @pytest.mark.whole

@@ -18,7 +18,7 @@ from seegrad.__main__ import main
 from seegrad.recorder import load
 from seegrad.words.errors import RecordingError
 from tests.course.chapters.nbval_runs import LESS_SEEN
-from tests.tiers import one_in
+from tests.tiers import first_of, one_in
 
 CORRUPT = """
 import sys, torch
@@ -343,7 +343,7 @@ def test_a_full_disk_costs_what_is_said_and_nothing_else(script, tmp_path) -> No
     assert done.stderr == f"seegrad: can't write stdout: {OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))}\n"
 
 
-@pytest.mark.parametrize("end", ["", "raise ValueError(3)"])
+@pytest.mark.parametrize("end", first_of(["raise ValueError(3)", ""]))
 def test_a_stdout_that_a_shell_has_closed_changes_no_status(script, tmp_path, end: str) -> None:
     script(f"{CORRUPT.rsplit('print', 1)[0]}\n{end}\n")
     commands = [f"{sys.executable} {how} script.py >&-" for how in ("", "-m seegrad", "-m seegrad --auto")]

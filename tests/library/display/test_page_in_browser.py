@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from seegrad.__main__ import main
 from seegrad.display.page import page as page_text
 from seegrad.quiz import ask
 from tests.library.recordings import overwritten_alias
+from tests.tiers import one_in
 
 pytestmark = pytest.mark.browser
 
@@ -158,8 +160,7 @@ def saved(tab: Page, kind: str, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("key", ["Home", "End"])
+@pytest.mark.parametrize(("theme", "key"), one_in(3, product(("light", "dark"), ("Home", "End"))))
 def test_the_picture_is_saved_as_it_is_on_screen(browser: Browser, tmp_path: Path, theme: str, key: str) -> None:
     tab = browser.new_page(color_scheme="dark" if theme == "dark" else "light")
     wrong = visit(tab, tmp_path, page_text(overwritten_alias("data"), title="train.py"))
