@@ -30,7 +30,9 @@ PAGE = """<!doctype html>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ margin: 16px; background: #fff; font: 14px/1.5 system-ui, sans-serif; }}
-h1 {{ max-width: 1208px; margin: 0 auto 10px; font-size: 15px; }}
+header {{ display: flex; flex-wrap: wrap; justify-content: space-between; gap: 2px 24px; max-width: 1208px; margin: 0 auto 10px; }}
+header > * {{ margin: 0; font-size: 15px; }}
+#walk {{ font-size: 13px; opacity: 0.75; }}
 #picture {{ max-width: 1208px; margin: 0 auto; }}
 .pair {{ display: flex; flex-wrap: wrap; gap: 12px; }}
 .pair > div {{ flex: 1 1 440px; min-width: 0; }}
@@ -44,7 +46,7 @@ pre {{ white-space: pre-wrap; }}
 </head>
 <body>
 <main>
-<h1>{title}</h1>
+<header><h1>{title}</h1><p id="walk"></p></header>
 {pictures}
 <noscript><pre>{table}</pre></noscript>
 </main>

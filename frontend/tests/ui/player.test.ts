@@ -47,6 +47,17 @@ describe("the player", () => {
     typed.remove();
     expect(key(document.body, "ArrowRight")).toBe(true);
   });
+  it("says how to walk on such a page, until somebody does", () => {
+    const line = document.createElement("p");
+    line.id = "walk";
+    el.before(line);
+    const done = alone(el, scene({ lang: "zh_CN" }));
+    expect([line.textContent, line.style.visibility]).toEqual([expect.stringMatching("→.*下一步"), ""]);
+    key($(".sg-tl input"), "ArrowLeft");
+    expect([line.textContent, line.style.visibility]).toEqual([expect.stringMatching("→"), "hidden"]);
+    done();
+    line.remove();
+  });
   it("gives the Tab key to what a step is about, until another part has the focus", () => {
     start(scene(), 3);
     const stops = () => [...el.querySelectorAll(".nd[tabindex='0']")];
