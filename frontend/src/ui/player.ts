@@ -65,6 +65,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let busy = false;
   let timer = 0;
   let wanted = { step: -1, line: -1 }; // which line of the code has to be in sight at a step: the culprit, or what was asked for
+  let opened = ""; // the box that the newest event has opened: what is said is about it
   let fresh = true; // is this what was seen first?
   let begun = -1; // and at which step?
   const found = scene.frames.some((frame) => frame.severity);
@@ -86,6 +87,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const before = state();
     const after = reduce(scene, before, event);
     playing = after.playing;
+    opened = event.kind === "open" ? after.level : "";
     fresh = false;
     busy = true; // one event is drawn once, however many changes it makes
     host.set({ step: after.step, selected: after.selected, ...(after.level === before.level ? {} : { level: after.level }) });
@@ -194,7 +196,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     root.dataset.veil = veil;
     pic.veil(veil);
     fix.show(lastFix(scene, now.step), now.step);
-    info.show(now.step, now.selected, veil);
+    info.show(now.step, now.selected || opened, veil);
     live.textContent = `${w.step} ${now.step + 1}: ${frame.text} ${frame.diagnosis}`;
     clearInterval(timer);
     timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;

@@ -87,6 +87,20 @@ describe("levels on the page", () => {
     expect($("#s1-f2")).toBeNull();
     expect($("#s1-m1")).not.toBeNull();
   });
+  it("tells of the box that was opened, until another step is seen", () => {
+    const made = nested();
+    made.items.push({ id: "m1", kind: "group", label: "h.0", born: 0, level: "", rows: [{ key: "inside", values: [[0, "2 Functions"]] }] });
+    made.frames[2]!.on = ["f1"];
+    el.replaceChildren();
+    play(el, made, 2);
+    const told = () => $(".sg-in caption")?.textContent;
+    expect(told()).toMatch("MulBackward0");
+    click("#s1-f1");
+    click("#s1-m1");
+    expect(told()).toMatch("h.0");
+    $(".sg-tl input")!.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true }));
+    expect(told()).toMatch("MulBackward0");
+  });
   it("closes a box by its head, and keeps the step", () => {
     const step = $(".sg-ct")?.textContent;
     click("#s1-m1");
