@@ -30,7 +30,8 @@ PAGE = """<!doctype html>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ margin: 16px; background: #fff; font: 14px/1.5 system-ui, sans-serif; }}
-header {{ display: flex; flex-wrap: wrap; justify-content: space-between; gap: 2px 24px; max-width: 1208px; margin: 0 auto 10px; }}
+header {{ display: flex; flex-wrap: wrap; justify-content: space-between; gap: 2px 24px; }}
+header {{ max-width: 1208px; margin: 0 auto 10px; }}
 header > * {{ margin: 0; font-size: 15px; }}
 #walk {{ font-size: 13px; opacity: 0.75; }}
 #picture {{ max-width: 1208px; margin: 0 auto; }}

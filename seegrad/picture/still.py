@@ -115,7 +115,7 @@ def _visible(element: ElementTree.Element, step: int) -> bool:
 def _settle(element: ElementTree.Element, step: int) -> None:
     """Drop what only the player needs; write down the state of this step."""
     states = element.attrib.pop("data-st", None)
-    for name in ("data-a", "data-b", "data-at", "data-w", "data-open", "data-goto", "tabindex"):
+    for name in ("data-a", "data-b", "data-at", "data-w", "data-t", "data-open", "data-goto", "tabindex"):
         element.attrib.pop(name, None)
     if states is not None:
         element.set("data-s", [run[0] for run in states.split() if int(run[1:]) <= step][-1])

@@ -5,14 +5,14 @@ import type { Event } from "../state/machine";
 import { at, drawnAt, findings, type Item, lastWord, type Scene, sheetsAt } from "../state/scene";
 import { lineIn, type Words } from "./words";
 
-export function inspector(scene: Scene, w: Words, send: (event: Event) => void, toLine: (number: number) => void, fix: HTMLElement): { element: HTMLElement; show(step: number, selected: string, veil: string): void } {
+export function inspector(scene: Scene, w: Words, send: (event: Event) => void, toLine: (number: number) => void, fix: HTMLElement): { element: HTMLElement; show(step: number, selected: string, veil: string, line?: string): void } {
   const element = h("div", { class: "sg-in" });
   const walked = sheets(w);
   const all = findings(scene);
   const go = (step: number) => send({ kind: "go", step });
   return {
     element,
-    show(step, selected, veil) {
+    show(step, selected, veil, line) {
       const frame = scene.frames[step];
       if (!frame) return;
       element.replaceChildren(h("p", {}, ...withCode(frame.text)));
@@ -24,6 +24,7 @@ export function inspector(scene: Scene, w: Words, send: (event: Event) => void, 
       const places = new Map((told ? [told] : all).flatMap(({ steps }) => steps).map((each) => [drawnAt(scene, each).place, each]));
       if (scene.passes.length && places.size) element.append(row(told ? w.foundIn : w.foundElse, [...places].sort(([a], [b]) => a - b).map(([k, each]) => button(scene.passes[k]!.label, k === drawn.place, () => go(each)))));
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
+      if (line) return element.append(...line.split("\n").map((told) => h("p", {}, told)));
       const about = selected || (step > 0 && !frame.message ? frame.on.at(-1) : "");
       const item = drawn.scene.items.find(({ id }) => id === about);
       if (item && item.born <= drawn.step) element.append(...table(item, drawn.step, w, veil), ...walked(sheetsAt(drawn.scene, item.id, drawn.step).filter(({ key }) => !VEILED[veil]?.test(key))), ...ladder(scene, item, drawn.place, w, (place) => send({ kind: "pass", place })));

@@ -21,6 +21,10 @@ export interface Picture {
   parts(): SVGGElement[];
   idOf(part: Element): string;
   partAt(target: EventTarget | null): SVGGElement | null;
+  /** The line at a place or near it, since lines are thin. */
+  lineAt(place: { clientX: number; clientY: number }): SVGElement | undefined;
+  /** Show this line, and no other, as the one that was clicked. */
+  take(line: Element | undefined): void;
   /** Hide what an open question asks for, from readers of the screen too. */
   veil(what: string): void;
   show(drawn: Drawn, level: string, marks: Marks): void;
@@ -37,6 +41,7 @@ interface Wire { element: SVGElement; ends: string[]; flows: boolean }
 interface Drawing { svg: SVGSVGElement; keys: SVGElement[]; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[] }
 
 export const AROUND_PX = 28; // a part's tags stand beside and below it
+const NEAR_PX = [0, 2, -2, 4, -4];
 const AXES = [["left", "width", "scrollLeft"], ["top", "height", "scrollTop"]] as const;
 
 function drawing(scene: Scene, id: string): Drawing {
@@ -174,6 +179,12 @@ export function picture(scene: Scene, w: Words): Picture {
     box, legend, idOf,
     parts: () => here.parts,
     partAt: (target) => (target instanceof Element ? target.closest<SVGGElement>("[data-st]") : null),
+    lineAt({ clientX, clientY }) {
+      const root = box.getRootNode() as Document;
+      const near = NEAR_PX.flatMap((by) => [[by, 0], [0, by]]) as [number, number][];
+      return near.flatMap(([x, y]) => root.elementsFromPoint(clientX + x, clientY + y)).find((each) => each.matches("[data-t]:not(.ghost)")) as SVGElement | undefined;
+    },
+    take(line) { for (const { element } of here.wires) element.classList.toggle("sel", element === line); },
     veil(what) { if (what !== veiled) { veiled = what; dress(); } },
     show(drawn, level, marks) {
       const { step } = drawn;

@@ -66,6 +66,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let timer = 0;
   let wanted = { step: -1, line: -1 }; // which line of the code has to be in sight at a step: the culprit, or what was asked for
   let opened = ""; // the box that the newest event has opened: what is said is about it
+  let taken: SVGElement | undefined; // the line that was clicked
   let fresh = true; // is this what was seen first?
   let begun = -1; // and at which step?
   const found = scene.frames.some((frame) => frame.severity);
@@ -88,6 +89,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const after = reduce(scene, before, event);
     playing = after.playing;
     opened = event.kind === "open" ? after.level : "";
+    taken = undefined;
     fresh = false;
     busy = true; // one event is drawn once, however many changes it makes
     host.set({ step: after.step, selected: after.selected, ...(after.level === before.level ? {} : { level: after.level }) });
@@ -196,7 +198,8 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     root.dataset.veil = veil;
     pic.veil(veil);
     fix.show(lastFix(scene, now.step), now.step);
-    info.show(now.step, now.selected || opened, veil);
+    pic.take(taken);
+    info.show(now.step, now.selected || opened, veil, taken?.dataset.t);
     live.textContent = `${w.step} ${now.step + 1}: ${frame.text} ${frame.diagnosis}`;
     clearInterval(timer);
     timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;
@@ -264,7 +267,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     else choose(pic.idOf(part));
   }
 
-  pic.box.addEventListener("click", (event) => { const part = pic.partAt(event.target); if (part) press(part); });
+  pic.box.addEventListener("click", (event) => { const part = pic.partAt(event.target); if (part) press(part); else { taken = asks() ? undefined : pic.lineAt(event); draw(); } });
   if (question) {
     for (const element of code.children) {
       const id = `line:${(element as HTMLElement).dataset.n}`;

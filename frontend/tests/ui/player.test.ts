@@ -47,6 +47,22 @@ describe("the player", () => {
     typed.remove();
     expect(key(document.body, "ArrowRight")).toBe(true);
   });
+  it("tells what goes over a line that is clicked, or near it, until something else is asked for", () => {
+    const line = '<path class="e" d="M0 0" data-w="t0-0 f1" data-a="0" data-t="Forward: a.&#10;+2"/>';
+    start(scene({ body: line + BODY }), 1);
+    const told = () => [...el.querySelectorAll(".sg-in > *")].map((each) => each.textContent);
+    const before = told();
+    document.elementsFromPoint = (x) => (Math.abs(x - 50) < 3 ? [$(".e.sel, [data-t]")] : []);
+    const click = (clientX: number) => $("svg.sg-svg").dispatchEvent(new MouseEvent("click", { bubbles: true, clientX, clientY: 9 }));
+    click(54);
+    expect(told()).toEqual(["b is computed.", "Forward: a.", "+2"]);
+    expect($("[data-t]").classList.contains("sel")).toBe(true);
+    click(90);
+    expect(told()).toEqual(before);
+    click(50);
+    $(".leaf").dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    expect([told()[1], $("[data-t]").classList.contains("sel")]).toEqual([expect.stringMatching("leaf"), false]);
+  });
   it("says how to walk on such a page, until somebody does", () => {
     const line = document.createElement("p");
     line.id = "walk";

@@ -6,7 +6,7 @@ from seegrad.model.recording import Frame, Node, Recording
 from seegrad.picture.sketch.desk import Desk, shorten
 from seegrad.picture.sketch.excerpt import excerpt
 from seegrad.picture.sketch.functions import put_functions, put_inner_writes, put_plain_writes, put_results
-from seegrad.picture.sketch.gradients import await_backward, free, mark_wrong, with_gradients, with_shares
+from seegrad.picture.sketch.gradients import await_backward, free, mark_wrong, with_gradients, with_shares, with_travels
 from seegrad.picture.sketch.levels import Level, collapse
 from seegrad.picture.sketch.marks import hang_hooks, mark_harm, marks_of
 from seegrad.picture.sketch.parts import (
@@ -78,7 +78,7 @@ def sketch(recording: Recording) -> Sketch:
     return Sketch(
         cards=tuple(mark_wrong(recording, desk, cards)),
         pills=tuple(desk.pills.values()),
-        wires=wires,
+        wires=tuple(with_travels(cards, desk.pills.values(), wires, flows)),
         loose_pins=tuple(desk.loose_pins),
         clusters=clusters_of(cards, desk.pills.values(), wires, desk.storages()),
         storages=storages_of(recording, cards),

@@ -6,13 +6,14 @@ Backward calls are laps over the graph: in each a gradient has so many contribut
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
 from seegrad.model.recording import Diagnosis, Frame, Gradient, Node, Recording
 from seegrad.picture.sketch.desk import Desk
-from seegrad.picture.sketch.parts import Card, Share
+from seegrad.picture.sketch.parts import Card, Pill, Share, Wire
+from seegrad.words.languages import _
 
 Flows = tuple[tuple[int, str, str], ...]
 On = tuple[tuple[str, ...], ...]
@@ -254,3 +255,37 @@ def free(recording: Recording, desk: Desk) -> None:
 def _keeps(frame: Frame) -> bool:
     """Was this backward call made with retain_graph or create_graph?"""
     return frame.keeps_graph or frame.grad_enabled
+
+
+def with_travels(cards: Iterable[Card], pills: Iterable[Pill], wires: Iterable[Wire], flows: Flows) -> list[Wire]:
+    """The lines, each with what goes over it: a tensor there, and its gradient back, or why none comes."""
+    known = {card.id: card for card in cards}
+    silent = {pill.id: pill for pill in pills if pill.kind != "node"}
+    lit = {(source, target) for _step, source, target in flows}
+    return [replace(wire, travels=(_travels(wire, known, silent, lit),)) for wire in wires]
+
+
+def _travels(wire: Wire, cards: Mapping[str, Card], silent: Mapping[str, Pill], lit: Container[tuple[str, str]]) -> str:
+    source = cards.get(wire.source)
+    card = source or cards.get(wire.target)
+    shape = "" if card is None else str(card.shape) if card.shape else _("scalar")
+    what = _("{name}, {shape}").format(name=card.full_name, shape=shape) if card else _("a result")
+    if (wire.source, wire.target) not in lit:
+        why = _why_none(wire, card, silent.get(wire.target) or silent.get(wire.source))
+        return _("Forward: {what}. No gradient comes back: {why}.").format(what=what, why=why)
+    summed = max((total for _step, (_come, total) in source.shares), default=1) if source else 1
+    if summed < 2:
+        return _("Forward: {what}. Backward: its gradient, of the same shape.").format(what=what)
+    return _("Forward: {what}. Backward: one of {count} gradients that are added up.").format(what=what, count=summed)
+
+
+def _why_none(wire: Wire, card: Card | None, silent: Pill | None) -> str:
+    if wire.cut:
+        return _("it is cut off by {how}").format(how=wire.label)
+    if wire.loose:
+        return _("such a result has none, as indices have none")
+    if card is not None and card.kind == "plain":
+        return _("{name} needs none").format(name=card.full_name)
+    if silent is not None:
+        return _("autograd recorded nothing here")
+    return _("no backward has passed here")

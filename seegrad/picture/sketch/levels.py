@@ -202,7 +202,8 @@ class _Table:
         else:
             known = lines[key]
             pins = tuple(dict.fromkeys((*known.pins, *pins)))
-            lines[key] = replace(known, pins=pins, cut=known.cut and cut)
+            travels = tuple(dict.fromkeys((*known.travels, *wire.travels)))
+            lines[key] = replace(known, pins=pins, cut=known.cut and cut, travels=travels)
         self.flows[level.id] += [(step, source, target) for step in self.lit.get((wire.source, wire.target), ())]
 
     def _seen(self) -> dict[str, dict[str, str]]:

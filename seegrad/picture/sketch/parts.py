@@ -184,6 +184,7 @@ class Wire:
     writes: bool = False  # it leads through an in-place write
     cut: bool = False  # no gradient passes: `.detach()`, `.data`
     loose: bool = False  # a result that has no gradient, such as indices
+    travels: tuple[str, ...] = ()  # what is said of what goes over it, there and back
 
 
 @dataclass(frozen=True, slots=True)

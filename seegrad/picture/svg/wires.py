@@ -17,6 +17,7 @@ from seegrad.words.widths import columns
 PORT_PX = 16  # between two lines on one side of a part
 PIN_PX = 16.5  # between two tags
 UNDER_BADGE_PX = 3.5  # above the lower card: the upper one's `+=` and hooks hang down into the gap
+TRAVELS = 3  # things that are told of one line; more of them are counted
 FRAME_PORTS_PX = 32  # for all lines on one side of an open box
 COUNTERS = {
     0: marked("no version counter"),
@@ -93,8 +94,7 @@ class Wiring:
                 forward += self._stacked(wire)
                 continue
             path = curve(self.points(k))
-            line = el("path", class_=self._class_of(wire), d=path, since=wire.born, data_w=_ends(wire))
-            lines.append((-wire.born, line))
+            lines.append((-wire.born, self._line(wire, path)))
             forward += self._signs(k, wire)
             mark = self._mark_on(wire)
             if mark is not None:
@@ -103,6 +103,13 @@ class Wiring:
             above += self._gradient(wire, back)
         lowest_first = [line for _born, line in sorted(lines, key=lambda each: each[0])]
         return [el("g", *lowest_first, *forward, *above, class_="edges")]
+
+    def _line(self, wire: Wire, path: str) -> str:
+        """The line itself, which knows what goes over it; of a box's line the first few things."""
+        more = len(wire.travels) - TRAVELS
+        said = "\n".join(wire.travels if more <= 1 else (*wire.travels[:TRAVELS], f"+{more}"))
+        class_ = self._class_of(wire)
+        return el("path", class_=class_, d=path, since=wire.born, data_w=_ends(wire), data_t=said or None)
 
     def _stacked(self, wire: Wire) -> list[str]:
         """A line inside a stack, with the code that made the alias: straight down, or past what stands between."""
@@ -114,7 +121,7 @@ class Wiring:
         up = f"M{upper.middle:.1f} {lower.y:.1f}V{upper.bottom:.1f}"
         past = f"M{upper.x:.1f} {here:.1f}H{beside:.1f}V{there:.1f}H{lower.x:.1f}"
         back = f"M{lower.x:.1f} {there:.1f}H{beside:.1f}V{here:.1f}H{upper.x:.1f}"
-        parts = [el("path", class_=self._class_of(wire), d=down if near else past, since=wire.born, data_w=_ends(wire))]
+        parts = [self._line(wire, down if near else past)]
         parts += self._gradient(wire, up if near else back)
         if wire.kind == "alias":
             x, label = (lower.middle + 8, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
