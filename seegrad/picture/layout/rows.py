@@ -16,11 +16,11 @@ class Piece:
     links: tuple[int, ...]
 
 
-def components(names: Sequence[str], links: Sequence[tuple[str, str]], first: str | None = None) -> list[list[str]]:
-    """The names that lines join, in the order given, those that hang together with `first` before all others.
+def components(names: Sequence[str], links: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """The names that lines join, in the order given.
 
-    >>> components(["a", "b", "c"], [("a", "c")], first="b")
-    [['b'], ['a', 'c']]
+    >>> components(["a", "b", "c"], [("a", "c")])
+    [['a', 'c'], ['b']]
     """
     head = {name: name for name in names}
 
@@ -31,7 +31,7 @@ def components(names: Sequence[str], links: Sequence[tuple[str, str]], first: st
 
     for source, target in links:
         head[top(target)] = top(source)
-    found: dict[str, list[str]] = {top(first): []} if first is not None else {}
+    found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(top(name), []).append(name)
     return list(found.values())

@@ -274,6 +274,8 @@ class SizedSketch:
         ends = [(self.home[wire.source], self.home[wire.target]) for wire in sketch.wires]
         self.linked = tuple(k for k, (source, target) in enumerate(ends) if source != target)
         self.links = tuple(ends[k] for k in self.linked)
+        self.born = {self.home[each.id]: each.born for each in reversed([*sketch.cards, *sketch.chips])}
+        self.ran = {self.home[each.id]: each.born for each in reversed([*sketch.pills, *sketch.bundles])}
         self.root = self.home.get(sketch.root) if sketch.root else None
         self.order = None if alone else in_order([shape.id for shape in self.shapes], self.links, self.root)
 
@@ -293,15 +295,20 @@ class SizedSketch:
         return _banded(self.shapes, self.links, self.order, widest_px, min(widest_px, PAGE_PX))
 
     def _apart(self, widest_px: float) -> Layout:
-        """The loss and what leads to it, then what no line joins to it, such as an update: closer together."""
+        """What no line joins in the order in which it ran, such as first values, graph, update: closer together."""
         pieces = []
-        for names in components([shape.id for shape in self.shapes], self.links, self.root):
+        joined = components([shape.id for shape in self.shapes], self.links)
+        for names in sorted(joined, key=self._began):
             shapes, numbers = own(names, self.shapes, self.links)
             links = [self.links[k] for k in numbers]
             order = in_order([shape.id for shape in shapes], links, self.root if self.root in names else None)
             fits_px = max(widest_px - SCROLLS_PX / 2, PAGE_PX)
             pieces.append(Piece(_banded(shapes, links, order, fits_px, PAGE_PX, CLOSE_PX), tuple(numbers)))
         return in_rows(pieces, PAGE_PX + SCROLLS_PX / 2, RANK_GAP_PX)
+
+    def _began(self, names: Sequence[str]) -> int:
+        """When the first of them ran; of tensors alone, when the first was there: a leaf is there long before."""
+        return min([self.ran[name] for name in names if name in self.ran] or [self.born[name] for name in names])
 
     def _widen_stacks(self, sketch: Sketch) -> None:
         """Cards of one stack are equally wide."""

@@ -15,7 +15,8 @@ from seegrad.display.page import page
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Scene
 from seegrad.picture import draw, still
-from seegrad.picture.sketch import Stretch, excerpt, sketch, stretches
+from seegrad.picture.sketch import Room, Stretch, collapse, excerpt, sketch, stretches
+from seegrad.picture.svg.sizes import SizedSketch
 from tests.tiers import first_of
 from tools.pictures.portraits import TRAINED, record
 
@@ -322,3 +323,24 @@ def test_a_step_is_one_box_with_a_pill_for_each_parameter_and_it_alone(model: nn
             sources = [tensors[wire.source] for wire in parts.wires if wire.target == pill.id]
             assert [name for name in sources if name in names] == [pill.writes_to]
             assert len(sources) <= 2  # its gradient, where it was seen elsewhere
+
+
+def test_what_no_line_joins_stands_in_the_order_in_which_it_ran() -> None:
+    with seegrad.record() as rec:
+        model = nn.Sequential(*[nn.Linear(2, 2) for _ in range(20)])
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss = model(torch.ones(1, 2)).sum()
+        loss.backward()
+        optimiser.step()
+    whole = Stretch(0, len(rec.recording.frames))
+    outer = collapse(rec.recording, excerpt(rec.recording, sketch(rec.recording), whole), Room(homes=True, deep=True))[
+        0
+    ]
+    sized = SizedSketch(outer.sketch, alone=True)
+    boxes = sized.boxes(sized.layout())
+    first, last = (
+        next(b.id for b in outer.sketch.bundles if b.label == label) for label in ("initialisation", "optimiser.step()")
+    )
+    assert outer.sketch.root is not None
+    places = [(boxes[part].y > boxes[first].bottom, boxes[part].x) for part in (first, outer.sketch.root, last)]
+    assert places == sorted(places)
