@@ -322,7 +322,7 @@ def _variables(recording: Recording, parts: Sketch) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for wire in parts.wires:
         path, name = modules.get(wire.target), names.get(wire.source)
-        if path and name and path[0] != name[0] and path[1:] == name[1:]:
+        if path and path[0] and name and path[0] != name[0] and path[1:] == name[1:]:
             found.setdefault(path[0], set()).add(name[0])
     return {path: next(iter(known)) for path, known in found.items() if len(known) == 1}
 

@@ -344,3 +344,20 @@ def test_what_no_line_joins_stands_in_the_order_in_which_it_ran() -> None:
     assert outer.sketch.root is not None
     places = [(boxes[part].y > boxes[first].bottom, boxes[part].x) for part in (first, outer.sketch.root, last)]
     assert places == sorted(places)
+
+
+def test_what_runs_outside_of_modules_stands_in_no_box_of_one() -> None:
+    """Its steps alone write to leaves of one module: that doesn't make it a call of that module."""
+    body = nn.Sequential(*[nn.Linear(2, 2) for _ in range(40)]).requires_grad_(False)
+    head, prompt = nn.Linear(2, 2), torch.zeros(1, 2, requires_grad=True)
+    optimiser = torch.optim.SGD([prompt, *head.parameters()], lr=0.1)
+    with seegrad.record() as rec:
+        for _ in range(2):
+            loss = head(body(torch.ones(1, 2) + prompt)).sum()
+            loss.backward()
+            optimiser.step()
+    for each in draw(rec.recording).passes:
+        homes = {level.id: level.label for level in each.scene.levels} | {"": ""}
+        assert {homes[item.level] for item in each.scene.items if item.label in ("AddBackward0", "SumBackward0")} == {
+            ""
+        }
