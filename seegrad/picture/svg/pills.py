@@ -115,7 +115,8 @@ def draw_bundle(bundle: Bundle, box: Box, mark: Mark | None, states: str, steps:
 
 
 def _class(bundle: Bundle) -> str:
-    return "nd bd off" if bundle.off else "nd bd"
+    """Grey where nothing is trained, dashed where nothing was recorded either: a gradient may pass what is frozen."""
+    return f"nd bd{' off' if bundle.off or bundle.frozen else ''}{' op' if bundle.off else ''}"
 
 
 def draw_header(bundle: Bundle, box: Box, states: str, closes_to: str) -> str:

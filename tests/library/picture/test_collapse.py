@@ -387,7 +387,8 @@ def test_a_box_counts_its_functions_and_its_bar_is_full_when_all_that_backward_r
         assert not all(pill.runs for pill in parts.pills if pill.kind == "node")
 
 
-def test_what_is_frozen_is_called_so_and_looks_as_what_was_not_recorded() -> None:
+@pytest.mark.parametrize("passes", [False, True], ids=["first", "behind what is trained"])
+def test_what_is_frozen_is_called_so_and_grey_and_dashed_where_nothing_was_recorded(passes: bool) -> None:
     class Net(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -400,16 +401,18 @@ def test_what_is_frozen_is_called_so_and_looks_as_what_was_not_recorded() -> Non
     net = Net()
     net.stem.requires_grad_(False)
     with seegrad.record() as rec:
-        net(torch.ones(2, 3)).sum().backward()
+        net(torch.ones(2, 3, requires_grad=passes)).sum().backward()
     scene = draw(rec.recording)
     drawn = "".join([scene.body, *(markup for _, markup in scene.parts)])
     for item in scene.items:
         if item.kind == "group":
             inside = item.rows[0].values[0][1]
-            assert inside.endswith(" ops, frozen") or inside.endswith(" Functions")
-            assert (f'class="nd bd off" id="{scene.uid}-{item.id}"' in drawn) == ("frozen" in inside)
+            grey = f"nd bd off{'' if passes else ' op'}"
+            assert inside.endswith((" Functions, frozen" if passes else " ops, frozen", " Functions"))
+            assert (f'class="{grey}" id="{scene.uid}-{item.id}"' in drawn) == ("frozen" in inside)
     assert any("frozen" in rows["inside"] for rows in boxes(scene).values())
-    assert scene.frames[-1].diagnosis == "40 of 80 parameters got a gradient; no problem was found."
+    told = "41 leaves" if passes else "40 of 80 parameters"
+    assert scene.frames[-1].diagnosis == f"{told} got a gradient; no problem was found."
 
 
 def test_a_stretch_of_one_op_is_called_by_what_it_computes() -> None:
