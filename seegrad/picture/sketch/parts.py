@@ -87,12 +87,26 @@ class Card:
     frozen: bool = False  # a Parameter that asks for no gradient
 
     @property
+    def broken(self) -> list[int]:
+        """The steps at which a number of it, or of its gradient, comes that isn't finite."""
+        known: list[tuple[int, Preview | None, Summary | None]] = [(step, value, None) for step, value in self.values]
+        known += [(step, None, summary) for step, summary in self.summaries]
+        known += [(step, gradient.preview, gradient.summary) for step, gradient in self.gradients]
+        return [step for step, preview, summary in known if not is_finite(preview, summary)]
+
+    @property
     def is_finite(self) -> bool:
         """Are all numbers finite that are known of it and of its gradients?"""
-        known: list[tuple[Preview | None, Summary | None]] = [(value, None) for _, value in self.values]
-        known += [(None, summary) for _, summary in self.summaries]
-        known += [(gradient.preview, gradient.summary) for _, gradient in self.gradients]
-        return all(is_finite(*each) for each in known)
+        return not self.broken
+
+    @property
+    def moved(self) -> tuple[int, ...]:
+        """The steps from which it has a version that a write gave it."""
+        given = [
+            (since, k > 0 or (self.written and version != self.version_before), version)
+            for k, (since, version) in enumerate(self.versions)
+        ]
+        return tuple(since for since, moved, version in given if moved and version is not None)
 
     @property
     def keeps_from(self) -> int | None:

@@ -56,7 +56,7 @@ def _badges(card: Card, width: float, steps: int) -> list[str]:
         if version is None:
             continue
         until = card.versions[k + 1][0] - 1 if k + 1 < len(card.versions) else steps - 1
-        moved = k > 0 or (card.written and version != card.version_before)
+        moved = since in card.moved
         label = f"{'✎' if moved else ''}v{version}"
         room = badge_width(label)
         badges.append(

@@ -239,6 +239,11 @@ def _banded(
     return min(folded, key=lambda layout: layout.height_px)
 
 
+def _births(parts: Sequence[Card | Chip | Pill | Bundle]) -> list[tuple[str, int]]:
+    """Part and step, the first one last: of a stack that counts."""
+    return sorted(((part.id, part.born) for part in parts), key=lambda birth: -birth[1])
+
+
 class SizedSketch:
     """A Sketch with the size of every part; knows which Shape of the Layout a part belongs to.
 
@@ -274,8 +279,8 @@ class SizedSketch:
         ends = [(self.home[wire.source], self.home[wire.target]) for wire in sketch.wires]
         self.linked = tuple(k for k, (source, target) in enumerate(ends) if source != target)
         self.links = tuple(ends[k] for k in self.linked)
-        self.born = {self.home[each.id]: each.born for each in reversed([*sketch.cards, *sketch.chips])}
-        self.ran = {self.home[each.id]: each.born for each in reversed([*sketch.pills, *sketch.bundles])}
+        self.born = {self.home[name]: step for name, step in _births((*sketch.cards, *sketch.chips))}
+        self.ran = {self.home[name]: step for name, step in _births((*sketch.pills, *sketch.bundles))}
         self.root = self.home.get(sketch.root) if sketch.root else None
         self.order = None if alone else in_order([shape.id for shape in self.shapes], self.links, self.root)
 
