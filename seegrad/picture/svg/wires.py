@@ -15,8 +15,10 @@ from seegrad.words.languages import _, marked
 from seegrad.words.widths import columns
 
 PORT_PX = 16  # between two lines on one side of a part
-PIN_PX = 16.5  # between two tags
+PIN_PX = 18.0  # between two tags
 UNDER_BADGE_PX = 3.5  # above the lower card: the upper one's `+=` and hooks hang down into the gap
+TAG_PX = 22  # how far a tag reaches out before a Function
+BESIDE_PX = 3  # a tag that is no further from where its line docks lies on it
 TRAVELS = 3  # things that are told of one line; more of them are counted
 FRAME_PORTS_PX = 32  # for all lines on one side of an open box
 COUNTERS = {
@@ -43,6 +45,8 @@ class Wiring:
         self.columns = _columns(boxes.values())
         self.leaves = self._ports("source")
         self.arrives = self._ports("target")
+        self.tags = self._tags()
+        self.gates = {k: y for (_, side), tags in self.tags.items() if side == "in" for k, _pin, (_x, y) in tags}
 
     def _ports(self, side: str) -> dict[int, float]:
         """Where each line docks: spread along the side, ordered by where the lines come from."""
@@ -64,18 +68,20 @@ class Wiring:
     def points(self, k: int) -> list[Point]:
         """The line's points, from the right side of its source to the left side of its target.
 
-        It bends where it has passed the wider parts above and below that it would run under.
+        It bends where it has passed the wider parts above and below that it would run under, and goes through its tag.
         """
         wire = self.sketch.wires[k]
         source, target = self.boxes[wire.source], self.boxes[wire.target]
         inner = list(self.routes[k][1:-1])
         if source.opening and len(inner) > 1 and inner[1][0] < inner[0][0]:  # round the corner at the height it leaves
             inner[0] = inner[0][0], self.leaves[k]
-        starts, ends = (source.right, self.leaves[k]), (target.x, self.arrives[k])
+        starts, dock = (source.right, self.leaves[k]), (target.x, self.arrives[k])
+        gate = self.gates.get(k, dock[1])
+        ends = (target.x - TAG_PX, gate) if abs(gate - dock[1]) > BESIDE_PX else dock
         right = max(box.right for box in self._passed(source, starts[1], (inner or [ends])[0][1]))
         left = min(box.x for box in self._passed(target, ends[1], (inner or [starts])[-1][1]))
-        before, after = [(right, starts[1])] * (right > source.right), [(left, ends[1])] * (left < target.x)
-        return [starts, *before, *inner, *after, ends]
+        before, after = [(right, starts[1])] * (right > source.right), [(left, ends[1])] * (left < ends[0])
+        return [starts, *before, *inner, *after, ends, *[dock] * (ends != dock)]
 
     def _passed(self, box: Box, here: float, there: float) -> list[Box]:
         """Itself, and those of its column that stand between two heights."""
@@ -175,31 +181,25 @@ class Wiring:
 
     def pins(self) -> str:
         """Version tags: at the pill's entrance for an input, at its exit for its own result."""
-        docked: dict[tuple[str, str], list[tuple[Point, Wire, Pin]]] = defaultdict(list)
-        for k, wire in enumerate(self.sketch.wires):
-            if not wire.pins or k not in self.routes:
-                continue
-            first, last = self.points(k)[0], self.points(k)[-1]
-            for pin in _distinct(wire.pins):
-                pill = wire.target if pin.side == "in" else wire.source
-                x, y = last if pin.side == "in" else first
-                docked[pill, pin.side].append(((x + (0 if pin.side == "in" else 28), y), wire, pin))
-        return el(
-            "g", *(tag for (pill, _side), pins in docked.items() for tag in self._beside(pill, pins)), class_="pins"
-        )
-
-    def _beside(self, pill: str, pins: list[tuple[Point, Wire, Pin]]) -> list[str]:
-        """The tags on one side of a Function, in the order of their lines, none on another."""
-        pins = sorted(pins, key=lambda pin: pin[0][1])
-        lowest, heights = -math.inf, []
-        for (_x, y), *_rest in pins:
-            lowest = max(y, lowest + PIN_PX)
-            heights.append(lowest)
-        too_low = (heights[-1] - pins[-1][0][1]) / 2
-        return [
-            self._pin(wire, pill, pin, (x, round(y - too_low, 1)))
-            for ((x, _y), wire, pin), y in zip(pins, heights, strict=True)
+        drawn = [
+            self._pin(self.sketch.wires[k], pill, pin, place)
+            for (pill, _side), tags in self.tags.items()
+            for k, pin, place in tags
         ]
+        return el("g", *drawn, class_="pins")
+
+    def _tags(self) -> dict[tuple[str, str], list[tuple[int, Pin, Point]]]:
+        """The tags on each side of each Function: whose line's, and where."""
+        docked: dict[tuple[str, str], list[tuple[int, Pin, Point]]] = defaultdict(list)
+        for k, wire in enumerate(self.sketch.wires):
+            for pin in _distinct(wire.pins) if k in self.routes else ():
+                enters = pin.side == "in"
+                pill = wire.target if enters else wire.source
+                place = (
+                    (self.boxes[pill].x, self.arrives[k]) if enters else (self.boxes[pill].right + 28, self.leaves[k])
+                )
+                docked[pill, pin.side].append((k, pin, place))
+        return {side: _apart(tags) for side, tags in docked.items()}
 
     def _pin(self, wire: Wire, pill: str, pin: Pin, place: Point) -> str:
         mark = self.marks.get(pill)
@@ -225,6 +225,17 @@ class Wiring:
             el("path", d="M-22 -8h16a3 3 0 0 1 3 3v10a3 3 0 0 1 -3 3h-16a3 3 0 0 1 -3 -3v-10a3 3 0 0 1 3 -3z"),
             text(label, -14, 3.6, "", anchor="middle"),
         ]
+
+
+def _apart(tags: list[tuple[int, Pin, Point]]) -> list[tuple[int, Pin, Point]]:
+    """Tags in the order of their lines, none on another."""
+    tags = sorted(tags, key=lambda tag: tag[2][1])
+    lowest, heights = -math.inf, []
+    for _k, _pin, (_x, y) in tags:
+        lowest = max(y, lowest + PIN_PX)
+        heights.append(lowest)
+    too_low = (heights[-1] - tags[-1][2][1]) / 2
+    return [(k, pin, (x, round(y - too_low, 1))) for (k, pin, (x, _y)), y in zip(tags, heights, strict=True)]
 
 
 def _columns(boxes: Iterable[Box]) -> dict[float, list[Box]]:

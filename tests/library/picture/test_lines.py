@@ -107,3 +107,44 @@ def test_a_line_to_come_lies_on_none_that_is_there() -> None:
     assert len(set(born)) > 4
     assert born == sorted(born, reverse=True)
     assert "opacity" not in re.findall(r"\.e\.ghost \{([^}]*)\}", STYLE.read_text(encoding="utf-8"))[0]
+
+
+def test_each_line_tells_what_goes_over_it_and_why_nothing_comes_back() -> None:
+    with seegrad.record() as rec:
+        x, w = torch.ones(2, 3), torch.ones(3, 2, requires_grad=True)
+        h = x @ w
+        kept = h.detach()
+        h.max(1)
+        loss = (h * h + kept).sum()
+        loss.backward()
+    said = {
+        name: {told for wire in sketch(rec.recording).wires for told in wire.travels if f" {name}, " in told}
+        for name in ("x", "w", "h", "loss")
+    }
+    assert said["x"] == {"Forward: x, (2, 3). No gradient comes back: x needs none."}
+    assert said["w"] == {"Forward: w, (3, 2). Backward: its gradient, of the same shape."}
+    assert said["h"] == {
+        "Forward: h, (2, 2). Backward: its gradient, of the same shape.",
+        "Forward: h, (2, 2). Backward: one of 2 gradients that are added up.",
+        "Forward: h, (2, 2). No gradient comes back: it is cut off by .detach().",
+        "Forward: h, (2, 2). No gradient comes back: no backward has passed here.",
+    }
+    assert said["loss"] == {"Forward: loss, scalar. Backward: its gradient, of the same shape."}
+
+
+def test_a_line_goes_through_its_own_tag_however_many_stand_there() -> None:
+    norm = torch.nn.BatchNorm1d(3)
+    with seegrad.record() as rec:
+        (norm(torch.ones(4, 3, requires_grad=True) * 2)).sum().backward()
+    drawn = sketch(rec.recording)
+    sized = SizedSketch(drawn)
+    layout = sized.layout()
+    boxes = sized.boxes(layout)
+    wiring = Wiring(drawn, boxes, sized.routes(layout, (0.0, 0.0)), len(rec.recording.frames))
+    markup = wiring.pins()
+    places = [(float(x), float(y)) for x, y in re.findall(r'class="pin" transform="translate\((\S+) (\S+)\)"', markup)]
+    through = [point for k in wiring.routes for point in wiring.points(k)]
+    entries = [(x, y) for x, y in places if x in {box.x for box in boxes.values()}]
+    assert len(entries) > 3
+    for x, y in entries:
+        assert any(x - 22 <= there <= x and abs(y - height) <= 8 for there, height in through), (x, y)
