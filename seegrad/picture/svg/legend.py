@@ -211,7 +211,7 @@ SAMPLES = {
     "write": _box("fn ip", text("✎", 9, 4, "fnm", anchor="middle"), rx=6),
     "moved": el(
         "g",
-        el("rect", x=-3, y=-7, width=24, height=14, rx=4),
+        el("rect", x=-4, y=-7, width=26, height=14, rx=4),
         text("✎v1", 9, 3.6, "", anchor="middle"),
         class_="ver moved",
     ),
