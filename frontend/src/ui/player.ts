@@ -198,13 +198,19 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     root.dataset.veil = veil;
     pic.veil(veil);
     fix.show(lastFix(scene, now.step), now.step);
-    pic.take(taken);
-    info.show(now.step, now.selected || opened, veil, taken?.dataset.t);
+    tell();
     live.textContent = `${w.step} ${now.step + 1}: ${frame.text} ${frame.diagnosis}`;
     clearInterval(timer);
     timer = playing ? window.setInterval(() => send({ kind: "tick" }), TICK_MS) : 0;
     if (held && !root.contains(document.activeElement)) root.focus({ preventScroll: true }); // what had the focus is gone: keys go on
     inSight();
+  }
+
+  /** The words beside the picture; a line that is clicked changes nothing else, least of all what is in sight. */
+  function tell() {
+    const { step, selected } = state();
+    pic.take(taken);
+    info.show(step, selected || opened, root.dataset.veil ?? "", taken?.dataset.t);
   }
 
   /** A high picture leaves no room for the words below it. */
@@ -267,7 +273,13 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     else choose(pic.idOf(part));
   }
 
-  pic.box.addEventListener("click", (event) => { const part = pic.partAt(event.target); if (part) press(part); else { taken = asks() ? undefined : pic.lineAt(event); draw(); } });
+  pic.box.addEventListener("click", (event) => {
+    const part = pic.partAt(event.target);
+    if (part) return press(part);
+    if (asks() || event.target === pic.box) return; // or the paper was moved
+    taken = pic.lineAt(event);
+    tell();
+  });
   if (question) {
     for (const element of code.children) {
       const id = `line:${(element as HTMLElement).dataset.n}`;
