@@ -231,7 +231,7 @@ def test_copied_cells_cost_nothing(ours: Path) -> None:
     assert found["tara", "area_test"] == found["rami", "area_test"]
 
 
-@pytest.mark.slow
+@pytest.mark.whole  # on a hub it is pressed, and the API is the command's
 def test_formgrader_s_button_gives_the_same_scores(generated: Path, ours: Path, tmp_path: Path) -> None:
     root = copied(generated, tmp_path / "course")
     python(root, "-c", FORMGRADER.format(student="petra", name=small.NAME))

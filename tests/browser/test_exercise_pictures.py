@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from nbjudge_tests.tiers import one_in
 from seegrad.display.page import pair_page
 from tests.browser.test_open_questions import VISIBLE
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
 from tests.course.assignments.test_answered_on_graph import MASTERS, NONE_ON_A_GRAPH, picked
-from tests.tiers import one_in
 
 pytestmark = pytest.mark.browser
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
+from nbjudge_tests.tiers import one_in
 from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question
 from seegrad.quiz import ask
 from seegrad.words.errors import QuestionError
 from tests.browser.test_pictures import visit
-from tests.tiers import one_in
 from tools.pictures.portraits import PORTRAITS, record
 
 pytestmark = pytest.mark.browser

@@ -19,10 +19,10 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser, Page
 
+from nbjudge_tests.tiers import one_in
 from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from seegrad.quiz import ask
-from tests.tiers import one_in
 from tools.pictures.portraits import PORTRAITS, THEMES, Portrait, Theme, open_box, record
 
 pytestmark = pytest.mark.browser

@@ -12,11 +12,11 @@ import torch
 from playwright.sync_api import Browser, Page, expect
 
 import seegrad
+from nbjudge_tests.tiers import one_in
 from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from seegrad.quiz import ask, judge
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
-from tests.tiers import one_in
 
 pytestmark = pytest.mark.browser
 

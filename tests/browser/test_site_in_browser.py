@@ -15,9 +15,9 @@ from babel.messages.pofile import write_po
 from nbclient import NotebookClient
 from playwright.sync_api import Browser, Page, expect
 
+from nbjudge_tests.tiers import one_in
 from seegrad.display.offline import OfflineExporter, markdown
 from tests.browser.test_pictures import findings, needs_axe
-from tests.tiers import one_in
 from tools import book
 from tools.course.site import build_site
 from tools.course.site_page import Way, chapter_page

@@ -13,9 +13,9 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from nbjudge_tests.tiers import one_in
 from tests.browser.test_pictures import AXE, needs_axe
 from tests.browser.test_site_in_browser import open_page, tab
-from tests.tiers import one_in
 from tools.course.site_page import Way, chapter_page
 from tools.site.programs import FOLDER
 from tools.site.sources import FLIPS

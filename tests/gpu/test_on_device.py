@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import seegrad
+from nbjudge_tests.tiers import some
 from tests.data.programs import Program, programs
 from tests.data.transparency import wholes
 from tests.data.transparency.observe import observe
 from tests.device import elsewhere
-from tests.tiers import some
 
 DEVICE = elsewhere.chosen()
 

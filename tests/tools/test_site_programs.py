@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
+from nbjudge_tests.tiers import one_in
 from tests.data.programs import SEVERITIES, programs
-from tests.tiers import one_in
 from tools.course.masters import BookError
 from tools.site.flipped import program_html
 from tools.site.programs import FOLDER, MOST_FLIPPED, FlippedProgram, read_program, read_programs, titles

@@ -14,6 +14,7 @@ import pytest
 
 from nbjudge.model import Ending, Limits, Outcome
 from nbjudge.process.zygote import Zygote
+from nbjudge_tests.tiers import one_in
 from nbjudge_tests.trials import LIMITS, answer, check, only, run
 
 SOON = Limits(cell_s=4, notebook_s=30)
@@ -65,7 +66,7 @@ def test_a_cheat_gets_nothing(name: str, source: str, zygote: Zygote) -> None:
     assert not outcome.points, outcome
 
 
-@pytest.mark.parametrize(("name", "source"), rows("word"))
+@pytest.mark.parametrize(("name", "source"), one_in(2, rows("word")))
 def test_points_of_an_answer_that_only_claims_to_be_right_rest_on_its_word(
     name: str, source: str, zygote: Zygote
 ) -> None:
@@ -73,13 +74,13 @@ def test_points_of_an_answer_that_only_claims_to_be_right_rest_on_its_word(
     assert (outcome.kind, outcome.alone) == (Ending.PASSED, True), outcome
 
 
-@pytest.mark.parametrize(("name", "source"), rows("honest"))
+@pytest.mark.parametrize(("name", "source"), one_in(2, rows("honest")))
 def test_an_honest_answer_of_another_style_keeps_every_point(name: str, source: str, zygote: Zygote) -> None:
     outcome = judged(zygote, name, source)
     assert (outcome.kind, outcome.alone) == (Ending.PASSED, False), outcome
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", one_in(4, QUESTIONS))
 def test_so_does_the_reference_answer_itself(name: str, zygote: Zygote) -> None:
     outcome = judged(zygote, name, QUESTIONS[name]["reference"])
     assert (outcome.kind, outcome.alone, outcome.claims) == (Ending.PASSED, False, ()), outcome

@@ -34,6 +34,7 @@ def progress_of(home: Path, wanted: str) -> dict[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
+@pytest.mark.whole  # the map itself is asked in tests/library/learn
 def test_what_was_done_is_on_the_map(lab: Lab, watched: Watched) -> None:
     (lab.root / "zh_CN").mkdir()
     cells: Any = [nbformat.v4.new_code_cell(text, id=name) for name, text in CELLS.items()]

@@ -18,6 +18,7 @@ import pytest
 from nbclient import NotebookClient
 from nbgrader.utils import determine_grade
 
+from nbjudge_tests.tiers import first_of, one_in
 from seegrad.check import Expectation
 from tests.course.answer_files import (
     EXERCISES,
@@ -35,7 +36,6 @@ from tests.course.answer_files import (
 )
 from tests.course.graded_class import Graded, answered, class_of, text_of
 from tests.course.quick_checks import CODE, suggested
-from tests.tiers import first_of, one_in
 from tools.book import CourseFiles
 
 NAMES = assignments()
@@ -44,7 +44,7 @@ KINDS = {"predict", "find", "repair", "write", "order", "explain"}
 CHOICES = {"predict", "find"}  # one right answer, all wrong ones are there
 MADE = {"09_own_engine"}  # what is made there goes wrong in ways that no misconception is behind
 CLASSES = first_of(NAMES)  # that are graded: half a minute each
-IN_A_KERNEL = one_in(3, NAMES)  # of its own, the instructor's notebook and the release
+IN_A_KERNEL = one_in(5, NAMES)  # of its own, the instructor's notebook and the release
 AUTOGRADED = [(name, exercise) for name in NAMES for exercise in exercises(name)]
 ALL = [(name, str(cell.grade_id)) for name in NAMES for cell in master(name).cells if cell.kind in EXERCISES]
 HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS\n(.*?)### END HIDDEN TESTS", re.DOTALL)

@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from nbval.plugin import get_sanitize_patterns
 
+from nbjudge_tests.tiers import first_of
 from tests.course.chapters.nbval_runs import (
     IGNORED_BY_NBVAL,
     ROOT,
@@ -21,7 +22,6 @@ from tests.course.chapters.nbval_runs import (
     twice,
     version_checks,
 )
-from tests.tiers import first_of
 
 FIRST = "05_data_versus_detach"
 EXECUTED = ROOT / "notebooks" / "executed"

@@ -14,12 +14,12 @@ import pytest
 import torch
 
 import seegrad
+from nbjudge_tests.tiers import some
 from seegrad.capture.tables import forget as capture_forget
 from seegrad.capture.tables.tensors import FRESH_BYTES, StorageNumbers, Tensors
 from seegrad.display.page import page
 from seegrad.model.recording import Recording
 from tests.data.programs import programs
-from tests.tiers import some
 
 
 @pytest.fixture(autouse=True)
@@ -379,7 +379,7 @@ def test_a_long_loop_that_only_asks_for_gradients_is_flat(monkeypatch: pytest.Mo
     assert frames(600, 5) < 1_000
 
 
-@pytest.mark.parametrize("name", some(60, sorted(programs())))
+@pytest.mark.parametrize("name", some(40, sorted(programs())))
 def test_what_is_left_of_a_long_program_breaks_no_rule(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from nbjudge_tests.tiers import one_in
 from tests.data.op_database import compared, names, samples
-from tests.tiers import one_in
 
 STRIDE, OFFSET = 4, 1
 """Every fourth op in `make test-all`, of these every sixth in `make test`."""

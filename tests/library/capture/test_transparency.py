@@ -18,10 +18,10 @@ import pytest
 import torch
 
 import seegrad
+from nbjudge_tests.tiers import some
 from tests.data.programs import programs
 from tests.data.transparency import wholes
 from tests.data.transparency.observe import Observation, observe
-from tests.tiers import some
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def alone(run: Callable[[], Any]) -> Observation:
     return observe(run, None)
 
 
-@pytest.mark.parametrize("name", some(180, programs()))
+@pytest.mark.parametrize("name", some(100, programs()))
 def test_the_clinic_s_programs_show_the_same(name: str) -> None:
     run = programs()[name].run
     expected = alone(run)

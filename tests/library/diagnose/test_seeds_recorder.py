@@ -7,9 +7,9 @@ import re
 import pytest
 
 import seegrad
+from nbjudge_tests.tiers import some
 from tests.data.programs import Program, programs
 from tests.library.recorded import recorded_anew, seen
-from tests.tiers import some
 
 ALL = pytest.mark.parametrize("program", programs().values(), ids=programs().keys())
 
@@ -45,13 +45,13 @@ def test_a_diagnosis_says_that_torch_raised_only_if_it_did(program: Program) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(60, programs()))
+@pytest.mark.parametrize("name", some(30, programs()))
 def test_recording_twice_gives_the_same_recording(name: str) -> None:
     assert recorded_anew(name).recording.to_json() == seen(name).recording.to_json()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(60, programs()))
+@pytest.mark.parametrize("name", some(30, programs()))
 def test_a_recording_goes_through_json(name: str) -> None:
     recording = seen(name).recording
     assert seegrad.Recording.from_json(recording.to_json()) == recording

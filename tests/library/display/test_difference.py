@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seegrad
+from nbjudge_tests.tiers import some
 from seegrad.diagnose.difference import compare
 from seegrad.display.widget import Picture
 from seegrad.model.recording import Recording
 from seegrad.words.errors import RecordingError
 from tests.data.programs import programs
 from tests.library.recorded import seen
-from tests.tiers import some
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from nbjudge_tests.tiers import first_of, one_in
 from seegrad.__main__ import main
 from seegrad.recorder import load
 from seegrad.words.errors import RecordingError
 from tests.course.chapters.nbval_runs import LESS_SEEN
-from tests.tiers import first_of, one_in
 
 CORRUPT = """
 import sys, torch
@@ -112,7 +112,7 @@ def test_the_command_that_puts_an_option_before_the_script_does_what_was_meant(s
 @pytest.mark.parametrize(
     "text",
     one_in(
-        6,
+        7,
         [
             "import sys; sys.exit()",
             "import sys; sys.exit(7)",

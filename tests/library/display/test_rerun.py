@@ -143,6 +143,7 @@ def test_a_comparison_is_a_page_of_its_own(tmp_path: Path) -> None:
     assert "<title>Where two recordings differ</title>" in text
 
 
+@pytest.mark.whole  # what is chosen is asked of Recordings, too
 def test_beside_an_error_the_line_that_mends_a_note_is_none(tmp_path: Path) -> None:
     """It would change the program, and the error would stay."""
     loop = "total = 0\nfor _ in range(4):\n    loss = (w * 2).sum()\n    loss.backward()\n    total += loss\n"

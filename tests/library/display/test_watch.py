@@ -14,10 +14,10 @@ import pytest
 import torch
 
 import seegrad
+from nbjudge_tests.tiers import first_of
 from seegrad.display.findings import as_json
 from seegrad.display.watch import MOST_EXPLAINED, ProgramWatch, page_of
 from tests.course.chapters.nbval_runs import LESS_SEEN
-from tests.tiers import first_of
 
 QUIET = os.environ | {"PYTHONWARNINGS": LESS_SEEN}
 SILENT = """\
@@ -155,7 +155,7 @@ def test_notes_are_counted_at_the_end_with_the_command_that_tells_them(tmp_path,
     assert python(*command, folder=tmp_path, SEEGRAD="0").stderr == (done.stderr if "--auto" in command else "")
 
 
-@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "raise ValueError(3)"])
+@pytest.mark.parametrize("end", first_of(["raise KeyboardInterrupt", "raise ValueError(3)"]))
 def test_notes_are_counted_however_the_program_ends(tmp_path, end: str) -> None:
     (tmp_path / "noted.py").write_text(f"{KEPT}\n{end}\n")
     done = python("-m", "seegrad", "--auto", "noted.py", folder=tmp_path)

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 import seegrad
+from nbjudge_tests.tiers import one_in
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Point
 from seegrad.picture.sketch import sketch
 from seegrad.picture.svg.sizes import Box, SizedSketch
 from seegrad.picture.svg.wires import Wiring
 from tests.data.programs import programs
-from tests.tiers import one_in
 
 STYLE = Path(__file__).parents[3] / "frontend" / "src" / "style" / "svg.css"
 PARTS = 20  # of a curve that are looked at

@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
 import seegrad
+from nbjudge_tests.tiers import first_of
 from seegrad.display.page import page
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Scene
 from seegrad.picture import draw, still
 from seegrad.picture.sketch import Room, Stretch, collapse, excerpt, sketch, stretches
 from seegrad.picture.svg.sizes import SizedSketch
-from tests.tiers import first_of
 from tools.pictures.portraits import TRAINED, record
 
 WIDEST_PX, HIGHEST_PX = 1100, 600

@@ -20,6 +20,7 @@ from babel.messages.mofile import read_mo
 from IPython.core.error import UsageError
 
 import seegrad
+from nbjudge_tests.tiers import some
 from seegrad.check import CheckFailed, expect
 from seegrad.diagnose import FINDERS
 from seegrad.diagnose.evidence import A_RESULT, A_TENSOR, OF_SHAPE
@@ -34,7 +35,6 @@ from seegrad.words.languages import LANGUAGES, closed, counted, language, speaki
 from seegrad.words.phrases import Phrase, joined, phrase, told
 from tests.data.programs import programs
 from tests.library.recorded import seen
-from tests.tiers import some
 from tools.words import catalogue, entries
 
 ROOT = Path(__file__).parents[3]
@@ -249,7 +249,7 @@ def english_words(said: str, diagnosis: seegrad.Diagnosis) -> set[str]:
     return set(LATIN.findall(said)) - ALLOWED - files - {diagnosis.node, diagnosis.tensor}
 
 
-@pytest.mark.parametrize("name", some(100, sorted(programs())))
+@pytest.mark.parametrize("name", some(50, sorted(programs())))
 def test_every_step_is_told_in_chinese(name: str) -> None:
     """Names, ops and Nodes of the program aside, the sentences and the captions hold no English."""
     recording = seen(name).recording

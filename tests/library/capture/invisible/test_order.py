@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seegrad
+from nbjudge_tests.tiers import some
 from seegrad.capture import mode
 from seegrad.capture.mode import Detail
 from tests.data.programs import programs
-from tests.tiers import some
 
 X = torch.tensor([0.1, 0.7, 1.3, -0.2])
 

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import seegrad
+from nbjudge_tests.tiers import some
 from seegrad.model.recording import Diagnosis, Recording
 from tests.data.programs import programs
 from tests.library.recorded import seen
-from tests.tiers import some
 
 KINDS = {
     *("saved_tensor_modified", "silent_corruption", "leaf_modified", "view_modified", "memory_overlaps"),

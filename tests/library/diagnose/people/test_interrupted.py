@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import seegrad
+from nbjudge_tests.tiers import some
 from tests.data.programs import programs
 from tests.library.recorded import seen
-from tests.tiers import some
 
 MIGHT_HAVE_COME = {
     "never_stepped": "the step of an accumulation",

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
+from nbjudge_tests.tiers import some
 from seegrad.model.recording import GradientUse, Recording
 from tests.data.programs import programs
 from tests.library.diagnose.training.mended import Mended, mended
 from tests.library.recorded import seen
-from tests.tiers import some
 
 DATA = Path(__file__).parents[3] / "data"
 OWN = {name: each for name, each in programs().items() if ".reported_" in each.run.__module__}
