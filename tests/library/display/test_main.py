@@ -19,6 +19,7 @@ from seegrad.__main__ import main
 from seegrad.recorder import load
 from seegrad.words.errors import RecordingError
 from tests.course.chapters.nbval_runs import LESS_SEEN
+from tests.library import warm
 
 CORRUPT = """
 import sys, torch
@@ -35,6 +36,11 @@ QUIET = os.environ | {"PYTHONWARNINGS": LESS_SEEN}
 
 
 def python(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return warm.python(command, folder, QUIET, "41\nx\n")
+
+
+def started(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A process as everybody starts it."""
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
@@ -141,7 +147,7 @@ def test_the_command_that_puts_an_option_before_the_script_does_what_was_meant(s
 )
 def test_status_output_and_traceback_are_the_script_s(script, tmp_path, text: str) -> None:
     script(text)
-    alone, seen = (python(*command, "script.py", folder=tmp_path) for command in ([], ["-m", "seegrad"]))
+    alone, seen = (started(*command, "script.py", folder=tmp_path) for command in ([], ["-m", "seegrad"]))
     assert seen.returncode == alone.returncode
     assert [line for line in alone.stdout.splitlines() if line not in seen.stdout.splitlines()] == []
     assert errors(seen.stderr) == errors(alone.stderr)

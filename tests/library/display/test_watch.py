@@ -18,6 +18,7 @@ from nbjudge_tests.tiers import first_of
 from seegrad.display.findings import as_json
 from seegrad.display.watch import MOST_EXPLAINED, ProgramWatch, page_of
 from tests.course.chapters.nbval_runs import LESS_SEEN
+from tests.library import warm
 
 QUIET = os.environ | {"PYTHONWARNINGS": LESS_SEEN}
 SILENT = """\
@@ -87,9 +88,7 @@ CULPRIT = "Line 5 (`c.zero_()`) overwrote `out` through `c`"
 
 
 def python(*command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command], cwd=folder, env=QUIET | environment, capture_output=True, text=True, check=False
-    )
+    return warm.python(command, folder, QUIET | environment)
 
 
 @pytest.fixture
@@ -127,7 +126,13 @@ def test_a_wrong_gradient_is_told_when_the_program_ends_and_nothing_else_changes
 def test_one_line_of_import_does_the_same_and_a_variable_switches_it_off(tmp_path) -> None:
     lines = "import seegrad.auto, sys; before = 'torch' in sys.modules; import torch; print(before)"
     (tmp_path / "train.py").write_text(SILENT.replace("import torch", lines))
-    seen, off = (python("train.py", folder=tmp_path, SEEGRAD=how) for how in ("1", "0"))
+    environments = [QUIET | {"SEEGRAD": how} for how in ("1", "0")]  # as everybody starts it: torch isn't loaded yet
+    seen, off = (
+        subprocess.run(
+            [sys.executable, "train.py"], cwd=tmp_path, env=each, capture_output=True, text=True, check=False
+        )
+        for each in environments
+    )
     assert CULPRIT not in off.stderr + off.stdout
     assert (off.stderr, off.stdout.partition("\n")[0]) == ("", "False")
     assert seen.stdout == off.stdout.replace("False", "True")
