@@ -187,6 +187,7 @@ def programs() -> dict[str, Program]:
         reported_losses,
         reported_models,
         reported_overwritten,
+        reported_pairs,
         reported_parts,
         reported_policies,
         reported_refusals,

@@ -1,0 +1,80 @@
+"""Rows that are to find each other, noise that is to be found again, slopes of slopes; and those that are right."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+
+class Reader(nn.Module):
+    """Signatures of recordings, each of length 1."""
+
+    def __init__(self, wide=12, size=5):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(wide, 16), nn.ReLU(), nn.Linear(16, size))
+
+    def forward(self, x):
+        return F.normalize(self.net(x), dim=1)
+
+
+def twice(x):
+    return x + 0.1 * torch.randn_like(x), x + 0.1 * torch.randn_like(x)
+
+
+@program("target_was_given")
+def pr_each_bird_among_its_own_classes():
+    """Two views of each; the partner is named rightly, and nobody has taken the diagonal out."""
+    reader = Reader()
+    optimizer = torch.optim.Adam(reader.parameters(), lr=1e-3)
+    for _ in range(3):
+        one, other = twice(torch.randn(6, 12))
+        songs = torch.cat([reader(one), reader(other)])
+        alike = songs @ songs.T / 0.2  # culprit
+        partner = torch.arange(12).roll(6)
+        loss = F.cross_entropy(alike, partner)  # victim
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("target_was_given")
+def pr_each_bird_by_its_cosines():
+    """Of a batch's vectors, each beside each."""
+    net, scale = Reader().net, nn.Parameter(torch.tensor(1.5))
+    optimizer = torch.optim.SGD([*net.parameters(), scale], lr=0.01)
+    for _ in range(3):
+        calls = net(torch.randn(8, 12))
+        alike = F.cosine_similarity(calls[:, None], calls[None], dim=-1)  # culprit
+        loss = F.cross_entropy(alike * scale.exp(), torch.arange(8))  # victim
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def pr_legal_birds_without_themselves():
+    """The diagonal is taken out, in three ways; two readers; a head as wide as the batch; shares of a teacher."""
+    reader, other, head = Reader(), Reader(), nn.Linear(12, 8)
+    parameters = [*reader.parameters(), *other.parameters(), *head.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=1e-3)
+    own, partner = torch.eye(8, dtype=torch.bool), torch.arange(8).roll(4)
+    for _ in range(3):
+        x = torch.randn(8, 12)
+        one, two = twice(x)
+        z = reader(one)
+        masked = (z @ z.T / 0.2).masked_fill(own, float("-inf"))
+        filled = z @ z.T / 0.2
+        filled.fill_diagonal_(-1e9)
+        without = (z @ z.T)[~own].view(8, 7)
+        taught = F.cross_entropy(z @ z.T, (x @ x.T).softmax(1))
+        terms = [
+            *(F.cross_entropy(masked, partner), F.cross_entropy(filled, partner)),
+            *(F.cross_entropy(without, torch.arange(8) % 7), F.cross_entropy(z @ other(two).T, torch.arange(8))),
+            *(F.cross_entropy(head(x), partner), taught),
+        ]
+        optimizer.zero_grad()
+        sum(terms).backward()
+        optimizer.step()
