@@ -142,7 +142,7 @@ def bound(source: Source, texts: Iterable[Text], name: str, fits: Callable[[ast.
         lines = [
             target.lineno
             for each in ast.walk(tree)
-            for target, value in _given(each)
+            for target, value in given_in(each)
             if called(target) == name and fits(value)
         ]
         if lines:
@@ -150,7 +150,7 @@ def bound(source: Source, texts: Iterable[Text], name: str, fits: Callable[[ast.
     return None
 
 
-def _given(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+def given_in(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """(what is given a value, the value): `a = b = x` is two, so is `a, b = x, y`."""
     match statement:
         case ast.Assign(targets=targets, value=value):
@@ -220,7 +220,7 @@ def listed_at(source: Source, call: Place) -> Place:
     calls = [each for each in part if isinstance(each, ast.Call) and each.lineno == call.line]
     makes = [each for each in calls if called(each.func)[:1].isupper()][:1]  # not what computes its arguments
     given = next((called(first) for each in makes for first in each.args[:1] if isinstance(first, ast.Name)), "")
-    sets = [(to.lineno, value) for each in part for to, value in _given(each) if given and called(to) == given]
+    sets = [(to.lineno, value) for each in part for to, value in given_in(each) if given and called(to) == given]
     grows = any(isinstance(each, ast.stmt) and _puts(each, given) for each in part if given)
     lists = [line for line, value in sets if line < call.line and isinstance(value, ast.Call | ast.BinOp | ast.List)]
     place = source.at(call.file, lists[0]) if len(sets) == len(lists) == 1 and not grows else None
@@ -329,7 +329,7 @@ def _defined(tree: ast.AST, name: str) -> Iterator[ast.AST]:
 
 def _unpacked(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, int | None]]:
     """(what is given a value, the value, which item of it): `a, b = f(x)` are two."""
-    for target, value in _given(statement):
+    for target, value in given_in(statement):
         if isinstance(target, ast.Tuple):
             yield from ((each, value, at) for at, each in enumerate(target.elts))
         else:
@@ -460,7 +460,7 @@ def _stored_in(scope: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
     """Variable or attribute → all that is stored into it."""
     found: dict[str, list[ast.expr]] = {}
     for each in scope:
-        for target, value in _given(each):
+        for target, value in given_in(each):
             found.setdefault(called(target), []).append(value)
     return found
 

@@ -1,4 +1,4 @@
-"""Rows that are to find each other, noise that is to be found again, slopes of slopes; and those that are right."""
+"""Rows that are to find each other, noise that is to be found again, a part that stands still; and what is right."""
 
 from __future__ import annotations
 
@@ -78,3 +78,22 @@ def pr_legal_birds_without_themselves():
         optimizer.zero_grad()
         sum(terms).backward()
         optimizer.step()
+
+
+@program("rate_run_out")
+def st_roots_at_a_tenth_of_the_rate_in_whole_numbers():
+    """One part of ten is 0, rounded down."""
+    roots, leaf = nn.Linear(4, 6), nn.Linear(6, 1)
+    slower = 10
+    optimizer = torch.optim.Adam(
+        [
+            {"params": roots.parameters(), "lr": 1e-2 * (1 // slower)},  # culprit
+            {"params": leaf.parameters(), "lr": 1e-2},
+        ]
+    )
+    for _ in range(10):
+        x = torch.randn(6, 4)
+        loss = F.mse_loss(leaf(torch.tanh(roots(x))), x[:, :1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim

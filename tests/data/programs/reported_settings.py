@@ -332,3 +332,110 @@ def tc_legal_rate_that_the_loop_reads():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+# -- rates that stand still
+
+
+def grower():
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+
+
+def grow(net, optimizer, laps=4):
+    for _ in range(laps):
+        x = torch.randn(6, 4)
+        loss = F.mse_loss(net(x), x[:, :1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("optimiser_made_again")
+def st_schedule_of_the_season_begun_each_week():
+    """Three weeks are to pass before the rate falls, and each week counts from 0."""
+    net = grower()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def week():
+        fall = torch.optim.lr_scheduler.MultiStepLR(optimizer, [3, 5], gamma=0.1)  # culprit
+        for _ in range(4):
+            x = torch.randn(6, 4)
+            loss = F.mse_loss(net(x), x[:, :1])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()  # victim
+        fall.step()
+
+    for _ in range(6):
+        week()
+
+
+@program()
+def st_legal_schedules_begun_again():
+    """A cycle each, made anew for each: the rate falls in each of them; one for a warm-up, one for the rest."""
+    net = grower()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(5):
+        cycle = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        for _ in range(4):
+            grow(net, optimizer, 1)
+            cycle.step()
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1
+    slow = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for milestone in (40, 50):
+        stays = torch.optim.lr_scheduler.MultiStepLR(slow, [milestone], gamma=0.1)
+        for _ in range(10):
+            grow(net, slow, 1)
+            stays.step()
+
+
+@program("result_dropped")
+def st_rate_of_the_greenhouse_that_only_its_log_reads():
+    """The optimiser has taken the number that stood there when it was made."""
+
+    class House:
+        def __init__(self, pace_rate):
+            self.net, self.pace_rate = grower(), pace_rate
+            self.optimizer = torch.optim.SGD(self.net.parameters(), lr=self.pace_rate)
+
+        def day(self):
+            for _ in range(4):
+                x = torch.randn(6, 4)
+                loss = F.mse_loss(self.net(x), x[:, :1])
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()  # victim
+            self.pace_rate *= 0.5  # culprit
+
+    house = House(0.1)
+    for _ in range(5):
+        house.day()
+
+
+@program()
+def st_legal_rates_of_the_greenhouse_that_are_handed_on():
+    """To its groups, to a new optimiser, to a loop by hand beside it; and a 0 that is written."""
+    net, lr = grower(), 0.1
+    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    for _ in range(4):
+        grow(net, optimizer)
+        lr = lr * 0.5
+        optimizer.param_groups[0]["lr"] = lr
+    step_rate = 0.05
+    other = torch.optim.Adam(net.parameters(), lr=step_rate)
+    for _ in range(4):
+        grow(net, other)
+        step_rate *= 0.5
+        other = torch.optim.Adam(net.parameters(), lr=step_rate)
+    for group in optimizer.param_groups:  # on purpose
+        group["lr"] = 0.0
+    halves = [{"params": net[0].parameters(), "lr": 0.0}, {"params": net[2].parameters(), "lr": 0.1}]
+    grow(net, torch.optim.SGD(halves), 12)
+    by_hand, rate = nn.Parameter(torch.ones(3)), 0.1
+    beside = torch.optim.SGD(net.parameters(), lr=rate)
+    for _ in range(4):
+        grow(net, beside)
+        rate /= 2
+        (slope,) = torch.autograd.grad(by_hand.pow(2).sum(), by_hand)
+        by_hand.data -= rate * slope

@@ -19,6 +19,7 @@ from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.variables import Reach, is_a
 from seegrad.capture.probes.written import Text, assigned, bound, called, texts, under_way
 from seegrad.capture.tables import Tables
+from seegrad.capture.training.settings.standing import StandingRates
 from seegrad.model.recording import Clue, Place
 
 RATES = "lr", "learning_rate"
@@ -39,6 +40,7 @@ class Rates:
         self._squared = weakref.WeakSet[Optimizer]()  # those whose first rate was one by itself
         self._steps = weakref.WeakKeyDictionary[Optimizer, int]()  # by no rate, all so far
         self._told: set[str] = set()
+        self._standing = StandingRates(tables, source)
 
     def look(self, optimiser: Optimizer, frames: Sequence[FrameType]) -> None:
         """An optimiser is about to step; what one of the user's own has as attributes, it may read."""
@@ -47,6 +49,7 @@ class Rates:
             self._by_itself(optimiser, frames)
         if self._steps.get(optimiser) == MANY:
             self._nothing(optimiser, frames)
+        self._standing.look(optimiser, frames)
 
     def _unheard(self, optimiser: Optimizer, frames: Sequence[FrameType]) -> None:
         used = {group.get("lr") for group in optimiser.param_groups}
@@ -76,6 +79,7 @@ class Rates:
 
     def stepped(self, optimiser: Optimizer) -> None:
         """One is about to step: by no rate, as so far?"""
+        self._standing.stepped(optimiser)
         if any(group.get("lr") != 0 for group in optimiser.param_groups):
             self._steps[optimiser] = -1
         elif self._steps.get(optimiser, 0) >= 0:

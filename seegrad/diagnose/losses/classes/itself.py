@@ -26,7 +26,7 @@ ADVICE = marked(
 PAIRWISE = frozenset({"matmul", "__matmul__", "mm", "einsum", "cosine_similarity", "cdist", "inner"})
 """Ops that hold each row of one against each row of the other."""
 
-SCALES = frozenset({"div", "__truediv__", "true_divide", "mul", "__mul__", "__rmul__", "rmul", "neg", "__neg__", "float"})
+SCALES = frozenset({"div", "__truediv__", "true_divide", "mul", "__mul__", "__rmul__", "rmul", "neg", "__neg__"})
 FARTHEST = 6
 
 

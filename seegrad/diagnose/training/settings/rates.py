@@ -56,6 +56,46 @@ def find_rates(recording: Recording) -> Iterator[Diagnosis]:
         yield finding.told(SAID[how], ADVICE[how], words)
 
 
+STANDING = {
+    "schedule": marked(
+        "{Culprit} makes a new `{schedule}` again and again, each of which begins its count at 0: the first {steps} "
+        "steps on {victim} all went by the rate `{rate}`."
+    ),
+    "name": marked(
+        "{Culprit} gives `{name}` another number, which no optimiser reads: the step on {victim} goes by the rate in "
+        "its `param_groups`, and that is `{rate}` still."
+    ),
+    "group": marked(
+        "{Culprit} gives {leaves} a rate of 0, while others that the step on {victim} goes by have one: gradients are "
+        "computed for them, and the first {steps} steps changed nothing of them."
+    ),
+}
+MOVE = {
+    "schedule": marked(
+        "If the rate is to change over the whole training, make one schedule before the loop, and keep it."
+    ),
+    "name": ADVICE["unheard"],
+    "group": marked(
+        "If they are to learn, give their group a rate above 0, which whole numbers (`//`) round away; if they aren't, "
+        "`requires_grad_(False)` says so."
+    ),
+}
+STANDS = {
+    "schedule": DiagnosisKind(AGAIN.name, "note", marked("a schedule made again and again")),
+    "name": DROPPED,
+    "group": RUN_OUT,
+}
+
+
+@finder(order=34)
+def find_standing(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that was to move a rate, or to give a group one."""
+    for each in recording.clues_of("standing"):
+        how = each.fact("how")
+        facts: dict[str, Word] = {"how": how, **dict(each.facts), "leaves": names(recording, each.tensors)}
+        yield _at_step(recording, each, STANDS[how]).told(STANDING[how], MOVE[how], facts)
+
+
 @finder(order=34)
 def find_made_again(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each such line; none where what it trains is set back in between: a task's own copy, a trial."""
