@@ -1,17 +1,22 @@
-"""A slope that is asked for by `autograd.grad`, and lacks one of the ways that lead to what is differentiated."""
+"""A slope that is asked for by `autograd.grad`, and lacks ways to what is differentiated: one of several, or all.
+
+A way is lacking where gradients were off; of the slope of a slope also where a function is straight between its bends.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from seegrad.diagnose.cut import because, cause, line_to_change
-from seegrad.diagnose.evidence import INTEGERS, label
+from seegrad.diagnose.evidence import INTEGERS, birthplace, label, nodes_behind
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.history.flow import Cut
 from seegrad.diagnose.numbers.constant import CONSTANT
 from seegrad.diagnose.numbers.known import Makers
-from seegrad.model.recording import Diagnosis, Frame, Place, Recording
+from seegrad.diagnose.numbers.zeros import ZERO
+from seegrad.model.derivatives import always_zero, stem
+from seegrad.model.recording import Diagnosis, Frame, Node, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
 
@@ -76,3 +81,68 @@ def _describe(recording: Recording, ask: Frame, leaf: int, cut: Cut, place: Plac
     facts: dict[str, Word] = {"label": label(recording, leaf), "cause": "asked", "op": cut.frame.op, "given": given}
     root = label(recording, ask.inputs[0])
     return finding.told(LEFT_OUT, WHOLE_SLOPE, facts, root=root, why=because(why, given, cut.frame.op))
+
+
+# -- the slope of a slope, through nothing but what is straight between its bends
+
+STRAIGHT = marked(
+    "{Culprit} is straight between its bends, so the slope of a slope through `{op}` is exactly 0: {victim} asks for "
+    "that by {label}, and gets 0 whatever the weights are."
+)
+BEND_IT = marked(
+    "If a second derivative is to say something of {label}, use what is curved in place of `{op}`: `torch.tanh`, "
+    "`F.softplus` or `F.silu`."
+)
+AGAIN = "BackwardBackward"
+"""What stands in the name of the Node of a formula of a derivative."""
+
+
+@finder(order=13)
+def find_straight_slopes(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that asks so for an input's, where torch's own formulas have 0 on every way to it."""
+    again = any(AGAIN in node.name for node in recording.nodes)
+    asks = [each for each in recording.frames if again and (each.op, each.phase) == ("grad", "backward")]
+    told = set[Place | None]()
+    for ask in asks:
+        for wanted in ask.wanted if ask.place not in told else ():
+            ref = recording.tensors[wanted]
+            node = _straight(recording, ask, wanted) if not ref.parameter else None
+            if node is not None and ask.place not in told:
+                told.add(ask.place)
+                finding = Finding(
+                    recording=recording,
+                    kind=ZERO,
+                    frame=ask.index,
+                    culprit=birthplace(recording, node),
+                    victim=ask.place,
+                    node=node,
+                    tensor=wanted,
+                )
+                facts: dict[str, Word] = {"label": label(recording, wanted), "op": node.op}
+                yield finding.told(STRAIGHT, BEND_IT, facts)
+
+
+def _straight(recording: Recording, ask: Frame, wanted: int) -> Node | None:
+    """Where all ways to an input lead through functions whose formulas have 0 there: the Node of the last of these."""
+    begin = [node.id for node in recording.nodes if not set(ask.inputs).isdisjoint(node.outputs)]
+    goal = {node.id for node in recording.nodes if node.leaf == wanted or wanted in node.outputs}
+    seen, stops = set(begin), list[tuple[Node, int]]()
+    for number in begin:  # grows while it's read
+        node = recording.nodes[number]
+        zeros = always_zero(node.name) if AGAIN in node.name else ()
+        stops += [(node, edge.target) for edge in node.edges if edge.slot in zeros and edge.target is not None]
+        fresh = {edge.target for edge in node.edges if edge.slot not in zeros} - {None, *seen}
+        begin += [target for target in fresh if target is not None]
+        seen |= {target for target in fresh if target is not None}
+    if not seen.isdisjoint(goal):
+        return None
+    leads = [(node, target) for node, target in stops if goal & nodes_behind(recording, [target])]
+    made = (_forward(recording, node, target) for node, target in leads)
+    return max(made, key=lambda node: node.id, default=None)
+
+
+def _forward(recording: Recording, again: Node, target: int) -> Node:
+    """The Node of the function itself: what it has saved for a derivative is its result, or what it was given."""
+    name = stem(again.name)
+    found = (each for each in recording.nodes if stem(each.name) == name and AGAIN not in each.name)
+    return next((each for each in found if any(edge.target == target for edge in each.edges)), recording.nodes[target])

@@ -97,3 +97,69 @@ def st_roots_at_a_tenth_of_the_rate_in_whole_numbers():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()  # victim
+
+
+# -- slopes of slopes
+
+
+def slope(y, x):
+    return torch.autograd.grad(y.sum(), x, create_graph=True)[0]
+
+
+@program("gradient_is_zero")
+def pr_heat_that_flows_along_straight_lines():
+    """u_xx of a net of straight pieces is 0; the loss learns from what stands beside it."""
+    rod, end = nn.Linear(2, 12), nn.Linear(12, 1)
+    optimizer = torch.optim.Adam([*rod.parameters(), *end.parameters()], lr=1e-3)
+
+    def heat(x, t):
+        bent = F.leaky_relu(rod(torch.cat([x, t], 1)))  # culprit
+        return end(bent)
+
+    for _ in range(3):
+        x, t = torch.rand(9, 1, requires_grad=True), torch.rand(9, 1, requires_grad=True)
+        u = heat(x, t)
+        u_x, u_t = slope(u, x), slope(u, t)
+        u_xx = torch.autograd.grad(u_x.sum(), x, create_graph=True)[0]  # victim
+        loss = (u_t - 0.1 * u_xx).square().mean() + (u - torch.sin(x)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("gradient_is_zero")
+def pr_energy_whose_curvature_is_asked_for():
+    """Of two layers of ReLUs; a layer's second slope is asked for through the first."""
+    first, second, out = nn.Linear(3, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+    parameters = [*first.parameters(), *second.parameters(), *out.parameters()]
+    optimizer = torch.optim.SGD(parameters, lr=1e-2)
+    for _ in range(3):
+        place = torch.randn(6, 3, requires_grad=True)
+        inner = torch.relu(first(place))
+        outer = torch.relu(second(inner))  # culprit
+        energy = out(outer)
+        (force,) = torch.autograd.grad(energy.sum(), place, create_graph=True)
+        (bend,) = torch.autograd.grad(force.sum(), place, create_graph=True)  # victim
+        loss = (force + place).square().mean() + (bend - 1).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def pr_legal_slopes_of_slopes():
+    """What is curved; a bend times what it bends; a penalty on a net of bends; a second slope by its weights."""
+    curved = nn.Sequential(nn.Linear(1, 12), nn.Tanh(), nn.Linear(12, 1))
+    bends = nn.Sequential(nn.Linear(1, 12), nn.ReLU(), nn.Linear(12, 1))
+    optimizer = torch.optim.Adam([*curved.parameters(), *bends.parameters()], lr=1e-3)
+    for _ in range(3):
+        x = torch.rand(9, 1, requires_grad=True)
+        held = bends(x) * x * (1 - x)
+        penalty = (slope(bends(x), x).norm(dim=1) - 1).square().mean()
+        loss = slope(slope(curved(x), x), x).square().mean() + slope(slope(held, x), x).square().mean() + penalty
+        first = torch.autograd.grad(bends(x).square().mean(), bends[0].weight, create_graph=True)[0]
+        (second,) = torch.autograd.grad(first.sum(), bends[0].weight, retain_graph=True)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert second.isfinite().all()

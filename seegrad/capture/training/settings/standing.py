@@ -124,7 +124,7 @@ class StandingRates:
                 moves = [each for each in ast.walk(scope) if _moves(each, own)]
                 read = [each for each in _reads(scope, own) if not any(_is_in(each, move) for move in moves)]
                 if moves and all(_is_given_or_shown(scope, each) for each in read):
-                    return self._source.at(file, max(move.lineno for move in moves))
+                    return self._source.at(file, max(getattr(move, "lineno", 0) for move in moves))
         return None
 
     # -- a group by no rate at all, among others that learn
