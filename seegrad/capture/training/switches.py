@@ -19,6 +19,7 @@ from seegrad.capture.probes.written import Text, assigned, texts, with_around
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import SwitchDraft
 from seegrad.capture.training.guards import GuardedSwitches
+from seegrad.capture.training.settings.batches import FirstBatches
 from seegrad.capture.training.settings.modes import Modes
 from seegrad.capture.training.settings.rates import Rates
 from seegrad.model.recording import Place
@@ -68,7 +69,7 @@ class Switches:
         self._told: set[str] = set()
         self._open: list[Place | None] = []  # the `with` lines of the user's that are under way
         self.guards, self.modes = GuardedSwitches(tables, source), Modes(tables, source)
-        self.rates = Rates(tables, source)
+        self.rates, self._first_batches = Rates(tables, source), FirstBatches(tables, source)
         self._around: dict[tuple[CodeType, int], Place | None] = {}  # line → the `with torch.inference_mode():` around
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:
@@ -176,6 +177,7 @@ class Switches:
     ) -> None:
         """Find the attributes that were set in vain on these modules, on the optimiser, and on what it holds."""
         self.rates.look(optimiser, frames)
+        self._first_batches.look(frames)
         modules = list(modules)
         for path, module in modules:
             for name in (each for each in UNHEARD if vars(module).get(each) is False):

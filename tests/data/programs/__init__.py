@@ -111,6 +111,7 @@ SEVERITIES = {
     "dimensions_mixed": "note",
     "dropout_in_evaluation": "note",
     "optimiser_made_again": "note",
+    "first_batch_only": "note",
     "loss_turned_round": "note",
     "target_was_given": "note",
     "penalty_of_each_point": "note",

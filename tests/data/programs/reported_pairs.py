@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
+from torch.utils.data import DataLoader, TensorDataset
 
 from tests.data.programs import program
 
@@ -163,3 +164,44 @@ def pr_legal_slopes_of_slopes():
         loss.backward()
         optimizer.step()
     assert second.isfinite().all()
+
+
+# -- a loader begun anew
+
+
+def weeks(many=24):
+    x = torch.randn(many, 4)
+    return TensorDataset(x, x.sum(1, keepdim=True))
+
+
+@program("first_batch_only")
+def pr_harvest_foretold_from_its_first_weeks():
+    """The loader is begun anew in each step, and nothing shuffles."""
+    net, loader = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)), DataLoader(weeks(), batch_size=6)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(8):
+        x, y = next(iter(loader))  # culprit
+        loss = F.mse_loss(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program()
+def pr_legal_first_batches():
+    """Drawn anew each time; all there is; one for each field; one on purpose; one to look at; of an iterator."""
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    shuffled, whole = DataLoader(weeks(), batch_size=6, shuffle=True), DataLoader(weeks(), batch_size=24)
+    kept, steady = DataLoader(weeks(), batch_size=6), iter(DataLoader(weeks(60), batch_size=6))
+    held_x, held_y = next(iter(kept))
+    for _ in range(8):
+        field = DataLoader(weeks(), batch_size=6)
+        batches = [next(iter(shuffled)), next(iter(whole)), next(iter(field)), next(steady), (held_x, held_y)]
+        loss = sum(F.mse_loss(net(x), y) for x, y in batches)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            seen, _ = next(iter(kept))
+            assert net(seen).isfinite().all()
