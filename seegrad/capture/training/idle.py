@@ -1,14 +1,15 @@
 """Optimisers that were made and never step: torch tells of a step, and nothing tells of none.
 
 When a backward begins, at the fourth, the eighth, the sixteenth …, the user's variables are looked through for those
-that haven't stepped yet and for a call that may still come.
+that haven't stepped yet and for a call that may still come. One that waits for a count of its loop never comes where
+the loop begins again before it is there.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,7 @@ from seegrad.capture.probes.variables import Reach, is_a
 from seegrad.capture.probes.written import Text, bound, called, named_only, under_way
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import GradientUseDraft
+from seegrad.model.recording import Clue, Place
 
 SEVERAL = 3
 """So many backward calls come before the first look."""
@@ -34,6 +36,7 @@ class IdleOptimisers:
     def __init__(self, tables: Tables, source: Source, has_stepped: Callable[[Optimizer], bool]) -> None:
         self._tables, self._source, self._has_stepped = tables, source, has_stepped
         self._laps = 0
+        self._counts: dict[tuple[str, Place], int] = {}  # optimiser, condition → how far the count was at the last look
 
     def lap(self, frames: Sequence[FrameType]) -> None:
         """A backward call begins."""
@@ -55,29 +58,73 @@ class IdleOptimisers:
             others |= {_last(name) for name, each in optimisers.items() if id(each) not in waiting}
             texts = under_way(self._source, frames)
             for name in waiting.values():
-                if not self._may_step(texts, others | {_last(each) for each in waiting.values()} - {_last(name)}):
-                    self._tell(name, optimisers[name], texts)
+                calls = _steps(texts, others | {_last(each) for each in waiting.values()} - {_last(name)})
+                unreached = self._unreached(name, texts, calls, found) if calls else None
+                leaves = self._tell(name, optimisers[name], texts) if not calls or unreached is not None else ()
+                if unreached is not None:
+                    self._tables.clues.append(Clue("unreached", self._tables.frames.now, unreached, leaves))
 
-    def _may_step(self, texts: Sequence[Text], others: set[str]) -> bool:
-        """Does the text under way call a `step` that isn't of something else?"""
-        for _, tree in texts:
-            for each in ast.walk(tree):
-                match each:
-                    case ast.Call(func=ast.Attribute(value=owner, attr="step")) if called(owner) not in others:
-                        return True
-                    case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if STEPS.search(name):
-                        return True
-        return False
+    def _unreached(
+        self, name: str, texts: Sequence[Text], calls: Sequence[ast.AST], found: Mapping[str, Any]
+    ) -> Place | None:
+        """The condition under which all of these stand: one on a count that has begun again since the last look."""
+        for file, tree in texts:
+            for loop in (each for each in ast.walk(tree) if isinstance(each, ast.For)):
+                inner, counter = list(ast.walk(loop)), _counter(loop)
+                if not counter or not any(
+                    isinstance(each, ast.Attribute) and each.attr == "backward" for each in inner
+                ):
+                    continue
+                for each in (each for each in inner if isinstance(each, ast.If) and _waits(each.test, counter)):
+                    held, count = [part for line in each.body for part in ast.walk(line)], found.get(counter)
+                    if type(count) is int and all(any(call is part for part in held) for call in calls):
+                        place = self._source.at(file, each.lineno)
+                        before, self._counts[name, place] = self._counts.get((name, place), -1), count
+                        return place if count <= before else None
+        return None
 
-    def _tell(self, name: str, optimiser: Optimizer, texts: Sequence[Text]) -> None:
+    def _tell(self, name: str, optimiser: Optimizer, texts: Sequence[Text]) -> tuple[int, ...]:
         leaves = [leaf for group in optimiser.param_groups for leaf in group["params"]]
-        held = tuple((number, None) for leaf in leaves if (number := self._tables.tensors.find(leaf)) is not None)
+        numbers = tuple(number for leaf in leaves if (number := self._tables.tensors.find(leaf)) is not None)
+        held = tuple((number, None) for number in numbers)
         uses, now = self._tables.uses, self._tables.frames.now
         made = bound(self._source, texts, _last(name), lambda value: isinstance(value, ast.Call))
         uses.append(GradientUseDraft("idle", now, made, held))
         uncalled = named_only(self._source, texts, _last(name), "step")
         if uncalled is not None:
             uses.append(GradientUseDraft("uncalled", now, uncalled, held))
+        return numbers
+
+
+def _steps(texts: Sequence[Text], others: set[str]) -> list[ast.AST]:
+    """The calls in the text under way of a `step` that isn't of something else."""
+    found = list[ast.AST]()
+    for each in (each for _, tree in texts for each in ast.walk(tree)):
+        match each:
+            case ast.Call(func=ast.Attribute(value=owner, attr="step")) if called(owner) not in others:
+                found.append(each)
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if STEPS.search(name):
+                found.append(each)
+    return found
+
+
+def _counter(loop: ast.For) -> str:
+    """`i` of `for i, batch in enumerate(loader)`, which begins anew with its loop."""
+    match loop:
+        case ast.For(target=ast.Tuple(elts=[ast.Name(id=name), *_]), iter=ast.Call(func=ast.Name(id="enumerate"))):
+            return name
+    return ""
+
+
+def _waits(test: ast.expr, counter: str) -> bool:
+    """Is it a condition on that count alone: `(i + 1) % 8 == 0`, and nothing that may hold in another way?"""
+    parts = list(ast.walk(test))
+    names = {each.id for each in parts if isinstance(each, ast.Name)}
+    return (
+        counter in names
+        and any(isinstance(each, ast.Mod) for each in parts)
+        and not any(isinstance(each, ast.Or) for each in parts)
+    )
 
 
 def _last(name: str) -> str:

@@ -33,6 +33,15 @@ NOT_CALLED = marked(
     "{Culprit} names the method and doesn't call it: the optimiser made on {victim} never steps, so {leaves} stay as "
     "they are."
 )
+NOT_REACHED = marked(
+    "{Culprit} lets the step through at a count that its loop never comes to before it begins anew: the backward call "
+    "on {backward} computes gradients for {leaves} in lap after lap, and the optimiser made on {victim}, which holds "
+    "them, never steps."
+)
+COUNT_ON = marked(
+    "If they are meant to learn, let fewer laps make a step, count on from epoch to epoch, or step once more behind "
+    "the loop with what is left."
+)
 STEP = marked("If they are meant to learn, call the optimiser's `step()` after the backward call on {backward}.")
 CALL_IT = marked("Write the brackets: `step()`.")
 
@@ -70,15 +79,19 @@ def _describe(recording: Recording, idle: GradientUse, calls: list[Frame]) -> Di
     leaves = [leaf for leaf, _ in idle.tensors if any(leaf_of(recording, frame) == leaf for frame in calls)]
     uncalled = (each for each in recording.uses if each.kind == "uncalled" and each.tensors == idle.tensors)
     named = next(uncalled, None)
+    waits = (each for each in recording.clues_of("unreached") if set(each.tensors) == leaves_of(idle))
+    count = next(waits, None)
+    culprit = named or count
     finding = Finding(
         recording=recording,
         kind=NEVER,
         frame=calls[-1].index,
-        culprit=named.place if named is not None else calls[0].place,
+        culprit=culprit.place if culprit is not None else calls[0].place,
         victim=idle.place,
         tensor=leaves[0],
     )
-    said, advice = (NOBODY_STEPS, STEP) if named is None else (NOT_CALLED, CALL_IT)
+    said, advice = (NOBODY_STEPS, STEP) if culprit is None else (NOT_CALLED, CALL_IT)
+    said, advice = (said, advice) if culprit is named else (NOT_REACHED, COUNT_ON)
     facts: dict[str, Word] = {"leaves": names(recording, leaves)}
     return finding.told(said, advice, facts, backward=finding.line(calls[0].place))
 

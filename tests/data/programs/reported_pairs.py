@@ -205,3 +205,49 @@ def pr_legal_first_batches():
         with torch.no_grad():
             seen, _ = next(iter(kept))
             assert net(seen).isfinite().all()
+
+
+# -- a step at a count that never comes
+
+
+@program("never_stepped")
+def pr_ferry_that_waits_for_more_than_the_day_has():
+    """Sixteen trips make a step, and a day has five."""
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)  # victim
+    trips, many = [torch.randn(3, 4) for _ in range(5)], 16
+    for _day in range(4):
+        optimizer.zero_grad()
+        for at, x in enumerate(trips):
+            loss = F.mse_loss(net(x), x[:, :1]) / many
+            loss.backward()
+            if (at + 1) % many == 0:  # culprit
+                optimizer.step()
+                optimizer.zero_grad()
+
+
+@program()
+def pr_legal_ferry_that_waits():
+    """The day's last trip makes a step, too; a day that is long enough; a day that isn't over."""
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+    trips, many = [torch.randn(3, 4) for _ in range(5)], 16
+    last = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    for _day in range(4):
+        for at, x in enumerate(trips):
+            (F.mse_loss(net(x), x[:, :1]) / 5).backward()
+            if (at + 1) % many == 0 or at + 1 == len(trips):
+                last.step()
+                last.zero_grad()
+    slow, seen = torch.optim.AdamW(net.parameters(), lr=1e-3), 0
+    for _day in range(4):
+        for x in trips:
+            seen += 1
+            (F.mse_loss(net(x), x[:, :1]) / many).backward()
+            if seen % many == 0:
+                slow.step()
+                slow.zero_grad()
+    begun = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    for at, x in enumerate(trips * 3):
+        (F.mse_loss(net(x), x[:, :1]) / many).backward()
+        if (at + 1) % many == 0:
+            begun.step()
