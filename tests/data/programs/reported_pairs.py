@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
@@ -251,3 +253,78 @@ def pr_legal_ferry_that_waits():
         (F.mse_loss(net(x), x[:, :1]) / many).backward()
         if (at + 1) % many == 0:
             begun.step()
+
+
+# -- an average the wrong way round
+
+
+class Forester(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def forward(self, x):
+        return self.net(x)
+
+
+def pair():
+    young = Forester()
+    old = copy.deepcopy(young).requires_grad_(requires_grad=False)
+    return young, old, torch.optim.SGD(young.parameters(), lr=0.1)
+
+
+def lesson(young, old, optimizer):
+    x = torch.randn(6, 5)
+    with torch.no_grad():
+        shown = old(x)
+    loss = F.mse_loss(young(x), shown) + F.cross_entropy(young(x), torch.randint(0, 2, (6,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+@program("copied_onto_itself")
+def pr_old_forester_mixed_into_the_young_one():
+    """The two are exchanged."""
+    young, old, optimizer = pair()
+    for _ in range(4):
+        lesson(young, old, optimizer)
+        with torch.no_grad():
+            for mine, his in zip(young.parameters(), old.parameters(), strict=True):
+                mine.mul_(0.99).add_(his, alpha=0.01)  # culprit
+
+
+@program("copied_onto_itself")
+def pr_old_forester_mixed_into_the_young_one_by_copies():
+    """With `.data` and `copy_`, of one whose gradients are only never asked for."""
+    young, old, optimizer = pair()
+    old.requires_grad_()
+    for _ in range(4):
+        lesson(young, old, optimizer)
+        for mine, his in zip(young.parameters(), old.parameters(), strict=True):
+            mine.data.copy_(0.99 * mine.data + 0.01 * his.data)  # culprit
+
+
+@program()
+def pr_legal_foresters():
+    """The right way; a pull towards weights that only hold back; slow and fast ones; begun again from a copy."""
+    young, old, optimizer = pair()
+    for _ in range(3):
+        lesson(young, old, optimizer)
+        with torch.no_grad():
+            for mine, his in zip(young.parameters(), old.parameters(), strict=True):
+                his.mul_(0.99).add_(mine, alpha=0.01)
+    held, _, steps = pair()
+    anchors = [nn.Parameter(each.detach().clone(), requires_grad=False) for each in held.parameters()]
+    for _ in range(3):
+        lesson(held, old, steps)
+        with torch.no_grad():
+            for mine, anchor in zip(held.parameters(), anchors, strict=True):
+                mine.lerp_(anchor, 0.1)
+    fast, slow, quick = pair()
+    for _ in range(3):
+        lesson(fast, slow, quick)
+        with torch.no_grad():
+            for mine, his in zip(fast.parameters(), slow.parameters(), strict=True):
+                his.lerp_(mine, 0.5)
+                mine.copy_(his)
