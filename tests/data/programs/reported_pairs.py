@@ -328,3 +328,91 @@ def pr_legal_foresters():
             for mine, his in zip(fast.parameters(), slow.parameters(), strict=True):
                 his.lerp_(mine, 0.5)
                 mine.copy_(his)
+
+
+# -- weights of losses that are learned
+
+
+class Orchard(nn.Module):
+    """Two things are foretold of each tree."""
+
+    def __init__(self, begin):
+        super().__init__()
+        self.trunk = nn.Linear(5, 8)
+        self.fruit, self.kind = nn.Linear(8, 1), nn.Linear(8, 3)
+        self.shares = nn.Parameter(torch.full((2,), begin))
+
+    def losses(self):
+        x = torch.randn(6, 5)
+        seen = torch.tanh(self.trunk(x))
+        kinds = F.cross_entropy(self.kind(seen), torch.randint(0, 3, (6,)))
+        return F.mse_loss(self.fruit(seen), x[:, :1]), kinds
+
+
+def tended(orchard, total, rounds=6):
+    optimizer = torch.optim.Adam(orchard.parameters(), lr=1e-2)
+    for _ in range(rounds):
+        loss = total(orchard)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("weight_learns_too")
+def pr_orchard_that_may_forget_what_is_hard():
+    """The shares are Parameters, and the sum is least where they are."""
+
+    def total(orchard):
+        fruit, kinds = orchard.losses()
+        weighed = orchard.shares * torch.stack([fruit, kinds])  # culprit
+        return weighed.sum()
+
+    orchard = Orchard(1.0)
+    tended(orchard, total)
+
+
+@program("weight_learns_too")
+def pr_orchard_whose_doubts_cost_nothing():
+    """exp(-s) for each, and the term that s itself costs is missing."""
+
+    def total(orchard):
+        fruit, kinds = orchard.losses()
+        weighed = torch.exp(-orchard.shares[0]) * fruit  # culprit
+        return weighed + kinds
+
+    orchard = Orchard(0.0)
+    tended(orchard, total)
+
+
+@program()
+def pr_legal_orchards():
+    """Doubts that cost something; shares of one whole; plain numbers; a multiplier that climbs."""
+
+    def doubts(orchard):
+        terms = zip(orchard.shares, orchard.losses(), strict=True)
+        return sum(torch.exp(-s) * loss + s for s, loss in terms)
+
+    def whole(orchard):
+        shares = orchard.shares.softmax(0)
+        fruit, kinds = orchard.losses()
+        return shares[0] * fruit + shares[1] * kinds
+
+    def logarithms(orchard):
+        fruit, kinds = orchard.losses()
+        s = orchard.shares
+        return fruit / (2 * s[0] ** 2) + kinds / s[1] ** 2 + s.log().sum()
+
+    for total in (doubts, whole, logarithms):
+        tended(Orchard(1.0), total)
+    orchard = Orchard(1.0)
+    learns = [each for name, each in orchard.named_parameters() if name != "shares"]
+    descends = torch.optim.SGD(learns, lr=1e-2)
+    climbs = torch.optim.SGD([orchard.shares], lr=1e-2, maximize=True)
+    for _ in range(6):
+        fruit, kinds = orchard.losses()
+        loss = fruit + orchard.shares[0] * (kinds - 0.1)
+        descends.zero_grad()
+        climbs.zero_grad()
+        loss.backward()
+        descends.step()
+        climbs.step()
