@@ -37,7 +37,7 @@ SEVERAL, MOST = 4, 16
 
 
 @dataclass(slots=True)
-class _Ways:
+class _Upwards:
     """From a leaf up to the loss: the Nodes that multiply losses by it, and whether nothing else is on a way."""
 
     products: list[tuple[Node, int]] = field(default_factory=list)  # the product, the Node of what it's multiplied with
@@ -100,14 +100,14 @@ def _product(recording: Recording, leaf: int, came: Frame, step: GradientUse) ->
     return ways.products[0][0] if ways.free and ways.products else None
 
 
-def _ways(recording: Recording, came: Frame) -> _Ways:
+def _ways(recording: Recording, came: Frame) -> _Upwards:
     ran = [f.running for f in recording.frames if f.backward == came.backward and f.running is not None]
     above: dict[int, list[tuple[Node, int]]] = {}
     for node in (recording.nodes[number] for number in dict.fromkeys(ran)):
         for edge in node.edges:
             if edge.target is not None:
                 above.setdefault(edge.target, []).append((node, edge.slot))
-    ways, waiting = _Ways(), [(came.running or 0, False)]
+    ways, waiting = _Upwards(), [(came.running or 0, False)]
     for number, weighed in waiting:  # grows while it's read
         ways.free &= weighed or number in above
         for node, slot in above.get(number, ()):

@@ -42,7 +42,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SameRates:
     """What the steps of an optimiser have had so far."""
 
     rates: tuple[object, ...]  # of its groups, at its first step
@@ -58,14 +58,14 @@ class StandingRates:
 
     def __init__(self, tables: Tables, source: Source) -> None:
         self._tables, self._source = tables, source
-        self._seen = weakref.WeakKeyDictionary[Optimizer, _Seen]()
+        self._seen = weakref.WeakKeyDictionary[Optimizer, _SameRates]()
         self._told: set[str] = set()
 
     def stepped(self, optimiser: Optimizer) -> None:
         """One is about to step."""
         given = (group.get("lr") for group in optimiser.param_groups)
         rates = tuple(rate if type(rate) in (int, float) else object() for rate in given)  # a tensor may have moved
-        seen = self._seen.setdefault(optimiser, _Seen(rates))
+        seen = self._seen.setdefault(optimiser, _SameRates(rates))
         seen.steps += 1
         seen.moved |= rates != seen.rates
 
@@ -84,7 +84,7 @@ class StandingRates:
     # -- a schedule that begins again and again
 
     def _schedules(
-        self, optimiser: Optimizer, seen: _Seen, held: Sequence[tuple[str, Any]], frames: Sequence[FrameType]
+        self, optimiser: Optimizer, seen: _SameRates, held: Sequence[tuple[str, Any]], frames: Sequence[FrameType]
     ) -> None:
         found = [(name, each) for name, each in held if is_a(each, LRScheduler) and each.optimizer is optimiser]
         fresh = [(name, each) for name, each in found if each not in seen.schedules]
@@ -103,7 +103,7 @@ class StandingRates:
     # -- a name that held the rate, and is given another
 
     def _by_name(
-        self, optimiser: Optimizer, seen: _Seen, held: Sequence[tuple[str, Any]], frames: Sequence[FrameType]
+        self, optimiser: Optimizer, seen: _SameRates, held: Sequence[tuple[str, Any]], frames: Sequence[FrameType]
     ) -> None:
         numbers = [
             (name, each) for name, each in held if type(each) is float and A_RATE.search(name.rpartition(".")[2])
@@ -129,7 +129,7 @@ class StandingRates:
 
     # -- a group by no rate at all, among others that learn
 
-    def _group(self, optimiser: Optimizer, seen: _Seen, frames: Sequence[FrameType]) -> None:
+    def _group(self, optimiser: Optimizer, seen: _SameRates, frames: Sequence[FrameType]) -> None:
         still = [at for at, rate in enumerate(seen.rates) if rate == 0]
         groups = [optimiser.param_groups[at] for at in still]
         leaves = [leaf for group in groups for leaf in group["params"] if leaf.grad is not None]
