@@ -12,6 +12,7 @@ import torch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.copying import Holder
 from seegrad.capture.probes.numbers import PUTS, put_twice
+from seegrad.capture.probes.places import Source
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables.frames import FrameDraft, Hit, builds_graph
@@ -211,6 +212,19 @@ def may_have_node(tensor: torch.Tensor) -> bool:
     return tensor.requires_grad and (_torch.is_view(tensor) or not tensor.is_leaf)
 
 
+INNER = frozenset({"<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>"})
+"""Parts of a line that have frames of their own, the lists until Python 3.12."""
+
+
+def taken_on(source: Source, frames: Sequence[FrameType]) -> Place | None:
+    """Where the user's line returns what it makes, the line that called its function and takes that."""
+    at = len(frames) - 1
+    while at > 0 and frames[at].f_code.co_name in INNER:
+        at -= 1
+    place = source.place(frames[at]) if at > 0 else None
+    return source.place(frames[at - 1]) if place is not None and place.code.startswith("return ") else None
+
+
 def always_writes(name: str) -> bool:
     """True for the ops that write their first arguments and never move a version: fused optimisers."""
     return name.startswith("_fused_") and name.endswith("_")
@@ -232,7 +246,7 @@ class Op:
     # fmt: off
     __slots__ = (
         "_applied", "_built", "_call", "_drop", "_graph", "_inputs", "_module", "_numbers", "_option", "_span",
-        "_state", "_storages", "_tables", "_targets", "_twice", "_user", "_versions",
+        "_state", "_storages", "_tables", "_taken", "_targets", "_twice", "_user", "_versions",
     )
     # fmt: on
 
@@ -274,6 +288,7 @@ class Op:
             self._built = state.built.line(module, user, self._module)
         may_drop = call.name in DROPS or call.name == ATTENTION
         self._drop = state.switches.modes.dropping(call.name, args, kwargs, module, user) if may_drop else None
+        self._taken = taken_on(state.source, frames)
         self._applied = self._applying(frame) if not self._graph and _torch.may_apply() else None
         if late:
             state.meet_late(late)
@@ -327,6 +342,7 @@ class Op:
             frame.built = self._built
         if self._applied is not None:
             frame.applied = self._applied
+        frame.taken = self._taken
         if not self._graph:
             frame.off = self._state.switches.off(self._user)
         for tensor in written:

@@ -96,6 +96,13 @@ WHY = {
 }
 """Why the graph ends there, by `cause`."""
 
+FOR_OTHERS = marked(
+    "{Place} does so for other lines that call its function, too: if none of them means to cut, change it there."
+)
+NOT_HERE = marked(
+    "If that is right for the other lines that call its function, change {place} instead, which takes the result here."
+)
+
 NEW = frozenset({"leaf", "made"})
 """Causes: a tensor of its own, made of numbers."""
 
@@ -416,11 +423,13 @@ def describe_cut(
     around = within_no_grad(recording, shown) if why in ("no_grad", "inside") else None
     straight = straight_through(recording, cut) if cut is not None and kind is LOST else None
     why = "around" if around is not None else "straight" if straight is not None else why
+    asks, instead = (None, ()) if cut is None or around is not None else by_a_helper(recording, cut, why)
     finding = Finding(
         recording=recording,
         kind=kind,
         frame=shown.index,
-        culprit=around or (line_to_change(recording, cut, why) if cut else None),
+        culprit=around or asks or (line_to_change(recording, cut, why) if cut else None),
+        instead=instead,
         victim=shown.place,
         tensor=tensors[0],
         route=ROUTES.get(why, "self"),
@@ -441,6 +450,21 @@ def describe_cut(
     other = label(recording, straight.through) if straight is not None else ""
     mend = MEND["joined" if why in NEW and cut is not None and len(cut.given) > 1 else why]
     return finding.told(said, mend, facts, leaves=leaves, why=because(why, given, op, other), **codes)
+
+
+def by_a_helper(recording: Recording, cut: Cut, why: str) -> tuple[Place | None, tuple[tuple[Place | None, str], ...]]:
+    """Of a line that returns what it makes to several others: the one that takes it here, and what may be changed too.
+
+    Where the others had nothing to lose by it, a function of the user's own does what it is for, and who asks it cuts.
+    """
+    line, taken = cut.frame.place, cut.frame.taken
+    if taken is None or line_to_change(recording, cut, why) != line:
+        return None, ()
+    others = [each for each in recording.frames if each.place == line and each.taken not in (None, taken)]
+    loses = any(recording.tensors[number].requires_grad for each in others for number in each.inputs)
+    if others and not loses:
+        return taken, ((line, FOR_OTHERS),)
+    return None, ((taken, NOT_HERE),) if others else ()
 
 
 def names_of(recording: Recording, straight: Straight | None) -> dict[str, Word]:

@@ -253,7 +253,17 @@ def functions(recording: Recording) -> list[Function]:
 
 def returned_by(recording: Recording, name: str) -> Place | None:
     """The only line on which the function of that name returns something; None where there are several, or none."""
-    found = [node for node in functions(recording) if node.name == name]
+    return _only_return(recording, [node for node in functions(recording) if node.name == name])
+
+
+def returned_at(recording: Recording, head: Place | None) -> Place | None:
+    """The same of the function whose `def` stands on that line."""
+    if head is None or head.file != recording.code_file:
+        return None
+    return _only_return(recording, [node for node in functions(recording) if node.lineno == head.line])
+
+
+def _only_return(recording: Recording, found: Iterable[Function]) -> Place | None:
     every = (node for function in found for node in ast.walk(function) if isinstance(node, ast.Return) and node.value)
     lines = {node.lineno for node in every}
     line, text = next((each for each in recording.code if {each[0]} == lines), (0, ""))
@@ -272,6 +282,12 @@ def made_at(recording: Recording, tensor: int | None) -> Place | None:
     """The line that made a tensor; None where that was before the recording."""
     frame = recording.frames[recording.tensors[tensor].frame] if tensor is not None else None
     return None if frame is None or frame.phase == "start" else frame.place
+
+
+def asked_on(recording: Recording, frame: Frame) -> Place | None:
+    """Its line; of one that returns what it makes to several lines, the one that takes it here."""
+    takers = {each.taken for each in recording.frames if each.place == frame.place}
+    return frame.taken if frame.taken is not None and len(takers) > 1 else frame.place
 
 
 def ran(recording: Recording, made: Frame) -> Frame | None:

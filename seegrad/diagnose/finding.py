@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from seegrad.model.recording import Diagnosis, Node, Place, Recording, Route, Severity, Write
@@ -69,7 +69,11 @@ class DiagnosisKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Who did it, who was hit, and the Frame in which it shows. `name` is the tensor's own where it's left out."""
+    """Who did it, who was hit, and the Frame in which it shows. `name` is the tensor's own where it's left out.
+
+    `instead`: other lines at which it can be mended, each with the template that says what a change there does, in
+    which `{Place}` or `{place}` is that line.
+    """
 
     recording: Recording
     kind: DiagnosisKind
@@ -83,6 +87,7 @@ class Finding:
     saved: int | None = None  # versions
     now: int | None = None
     route: Route = "self"
+    instead: tuple[tuple[Place | None, str], ...] = ()
 
     def told(self, said: str, advice: str, facts: Mapping[str, Word], **words: Word) -> Diagnosis:
         """The Diagnosis: two templates, and what fills their gaps beside culprit, victim, node, name, saved and now.
@@ -112,6 +117,11 @@ class Finding:
             said=phrase(said, **known),
             advice=phrase(advice, **known),
             tag=tuple(phrase(each, **known) for each in self.kind.tag),
+            instead=tuple(
+                (place, phrase(said, **{**known, **dict.fromkeys(("Place", "place"), self._other(place))}))
+                for place, said in self.instead
+                if place is not None and place != self.culprit
+            ),
         )
 
     @property
@@ -144,6 +154,10 @@ class Finding:
         named = len(self._files()) > 1 or (code and self._elsewhere())
         line = phrase(LINE_OF if named else LINE, line=place.line, file=PurePath(place.file).name)
         return phrase(WITH_CODE, line=line, code=_short(place.code)) if code and place.code else line
+
+    def _other(self, place: Place) -> Word:
+        """A line beside the culprit and the victim; its file too where that is none of theirs."""
+        return replace(self, victim=place).line(place, code=True)
 
     def _files(self) -> set[str]:
         return {place.file for place in (self.culprit, self.victim) if place is not None}

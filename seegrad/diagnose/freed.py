@@ -22,6 +22,7 @@ from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.history.once import bound_outside, cached_by, filled_on, first_made, put_at, set_at
 from seegrad.diagnose.history.taken import of_a_peer, of_the_other, undetached
+from seegrad.diagnose.history.updated import speaking_of
 from seegrad.diagnose.history.ways import leading_to, links_into, root
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
 from seegrad.words.languages import marked
@@ -51,6 +52,7 @@ STALE = marked(
     "with: the backward call on line {again} comes through it to {node} from {victim}, whose saved tensors an earlier "
     "call has freed."
 )
+ANEW_THERE = marked("{Place} takes it up each time: it can be computed anew there.")
 TAKE_IT = marked("Put what `.detach()` returns in its place, `{cut}`, where the next step will take it from.")
 RUN_AGAIN = marked(
     "Run the forward again before each backward, or pass `retain_graph=True` to the first call "
@@ -155,6 +157,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
         node=node,
         tensor=tensor,
         name=called(recording, tensor) if tensor is not None else None,
+        instead=way.taken_anew,
     )
     facts: dict[str, Word] = {"again": again.line if again else 0, **way.facts(recording)}
     if way.how == "again" and earlier is not None and (freed, again) != (earlier.place, error.place):
@@ -257,6 +260,16 @@ class Carried:
         if made is not None and not any(part in bound_on(made) for part in parts):
             made = put_at(recording, self.names(recording)[0], made) if parts else None
         return next((lines[part] for part in parts if part in lines), made)
+
+    def is_a_variable(self, recording: Recording) -> bool:
+        """Of an earlier step, is it kept by a plain name of its own, in no list, until another one takes that?"""
+        names = [called(recording, number) for number in self.tensors]
+        return self.how == "kept" and self.taken is not None and all(name and name.isidentifier() for name in names)
+
+    @property
+    def taken_anew(self) -> tuple[tuple[Place | None, str], ...]:
+        """Of what was computed once, where it can be computed anew instead."""
+        return ((self.taken, ANEW_THERE),) if self.how == "once" else ()
 
     @property
     def _is_put_in(self) -> bool:
@@ -363,7 +376,10 @@ def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame, a
     how = "shared" if shared else how_it_came(recording, tensors, failed, call[0], alike)
     if how == "carried" and taking is not None:
         how = "reset" if taking.op in RESETS else "within" if is_within(recording, tensors, taking) else how
-    return Carried(how, tensors[:MAX_NAMED], *((taking.place, taking.op) if taking is not None else ()))
+    if taking is None:
+        return Carried(how, tensors[:MAX_NAMED])
+    names = [called(recording, number) or "" for number in tensors]
+    return Carried(how, tensors[:MAX_NAMED], speaking_of(names, taking.place, taking.taken), taking.op)
 
 
 def outdated(recording: Recording, way: Carried, earlier: Frame, failed: Frame) -> Carried:

@@ -20,6 +20,15 @@ from seegrad.diagnose.evidence import (
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.freed import Carried, apart, carried, earlier_run
+from seegrad.diagnose.history.updated import (
+    MAKE_IT_ANEW,
+    RUN_IT_LATER,
+    TOO_EARLY,
+    USED_AGAIN,
+    made_on,
+    too_early,
+    with_the_loss,
+)
 from seegrad.diagnose.mend import alias_line, built_out_of_place, copy_shown, instead, taken
 from seegrad.model.recording import (
     EXTERNAL_WRITE,
@@ -361,8 +370,17 @@ def raised(finding: Finding, facts: dict[str, Word], error: RaisedError) -> Diag
         facts |= {**way.facts(finding.recording), "op": facts["op"]}
         handed = way.handed_on(finding.recording, error) if updated else None
         if handed is not None:  # the step is right: what it has updated must not be led back to
-            step, finding = finding.line(finding.culprit), replace(finding, culprit=handed)
+            step, finding = finding.line(finding.culprit), replace(finding, culprit=handed, instead=way.taken_anew)
             return of_write(finding, HANDED_ON, advice(finding, facts), facts, step=step)
+        if updated and way.is_a_variable(finding.recording):
+            step, finding = finding.line(finding.culprit), replace(finding, culprit=way.taken)
+            facts |= made_on(finding.recording, error, way.tensors[0])
+            return of_write(finding, USED_AGAIN, MAKE_IT_ANEW, facts, step=step)
+    elif updated and finding.write is not None:
+        step, early = finding.line(finding.culprit), too_early(finding, error)
+        if early is not None:
+            return of_write(early, TOO_EARLY, RUN_IT_LATER, facts, step=step)
+        finding = with_the_loss(finding, error)
     elif finding.write is not None and (built := finding.recording.frames[finding.write.frame].built):
         line, finding = finding.write.place.line, replace(finding, culprit=built)
         call = built_out_of_place(str(facts["op"]))(built.code)

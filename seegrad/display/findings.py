@@ -8,6 +8,7 @@ from typing import Any
 
 from seegrad.model.recording import Diagnosis, Place, Recording
 from seegrad.words.languages import _, marked, speaking
+from seegrad.words.phrases import Phrase, told
 
 SCHEMA = 1
 """Raised when a key of a finding changes its meaning or goes; a new key doesn't raise it."""
@@ -20,7 +21,8 @@ def findings(recording: Recording, lang: str | None = None) -> list[dict[str, An
 
     Each has `kind`, `severity` (`error`: torch raised; `wrong`: a gradient is wrong and torch said nothing; `note`),
     `title` and `message` in `lang`, `culprit` and `victim` (`file`, `line`, `code`, or None), `tensor` and `node` by
-    their names, `version_saved` and `version_now`.
+    their names, `version_saved` and `version_now`. `instead` has the other lines at which it can be mended, each with
+    the `message` that says what a change there does.
 
     >>> from seegrad.model.recording import Diagnosis, Place
     >>> line = Place("train.py", 12, "out.zero_()")
@@ -44,7 +46,12 @@ def _finding(diagnosis: Diagnosis) -> dict[str, Any]:
         "node": diagnosis.node,
         "version_saved": diagnosis.version_saved,
         "version_now": diagnosis.version_now,
+        "instead": [_instead(place, said) for place, said in diagnosis.instead],
     }
+
+
+def _instead(place: Place, said: Phrase) -> dict[str, Any]:
+    return {"file": place.file, "line": place.line, "code": place.code, "message": told(said)}
 
 
 def _place(place: Place | None) -> dict[str, Any] | None:

@@ -1,7 +1,6 @@
-"""What one `record()` saw, as frozen data: no torch, no Jupyter, no I/O.
+"""What one `record()` saw, as frozen data: no torch, no Jupyter, no I/O. Memory addresses never leave `capture`.
 
-Everything is numbered from 0 in the order in which it was first seen, so two runs of one
-program give the same Recording. Memory addresses never leave `capture`.
+All is numbered from 0 in the order in which it was first seen: two runs of one program give the same Recording.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ Route = Literal["self", "view", "detach", "data", "storage", "inside"]
 Preview = tuple[tuple[str, ...], ...]
 """A small tensor's numbers, formatted, row by row; a scalar is one row of one. None: bigger than 4×4."""
 
-# What a Frame or a Write holds as its op although torch has no such op.
-
-EXTERNAL_WRITE = "write outside torch"
+EXTERNAL_WRITE = "write outside torch"  # this and the next two are no ops of torch's
 """A Write that torch never saw: numpy, a raw pointer."""
 
 STEP = "step"
@@ -214,6 +211,7 @@ class Frame:
     applied: Place | None = None  # of an op inside a custom Function's forward: the line that called the Function
     off: Place | None = None  # of an op with gradients off: the `with` line, or decorator, inside which it ran
     built: Place | None = None  # of a module that writes in place as it was built to, or makes probabilities: its line
+    taken: Place | None = None  # of an op on a line that returns what it makes: the user's line that takes that
     keeps_graph: bool = False  # of a backward Frame: called with retain_graph or create_graph, so nothing is freed
     summaries: tuple[tuple[TensorId, Summary | None], ...] = ()  # tensor too big for `values` → what is known of it
 
@@ -408,7 +406,8 @@ class Diagnosis:
     """What went wrong, who did it, who was hit; and its words, as Phrases that `message()` says.
 
     `arguments` are the facts behind the words: plain strings and numbers only. `title` names the kind, `tag` is what
-    the picture pins to the victim. `mend` is the advice as a line of code, where one line does.
+    the picture pins to the victim. `mend` is the advice as a line of code, where one line does. `instead`: the other
+    lines that mend it, each with what a change there does.
     """
 
     kind: str
@@ -431,13 +430,14 @@ class Diagnosis:
     advice: Phrase | None = field(default=None, repr=False)
     tag: tuple[Phrase, ...] = field(default=(), repr=False)
     mend: Mend | None = field(default=None, repr=False)
+    instead: tuple[tuple[Place, Phrase], ...] = field(default=(), repr=False)
 
     def message(self, lang: str | None = None) -> str:
         """What happened, and what to do; in `lang`, else (of an unknown one, too) in the reader's own, or English."""
         with speaking(lang):
             if self.said is None:
                 return _(EARLIER).format(kind=_(self.kind.replace("_", " ")), place=self.culprit or self.victim or "?")
-            return told(self.said, *([self.advice] if self.advice else []))
+            return told(self.said, *filter(None, (self.advice, *(said for _place, said in self.instead))))
 
     def __str__(self) -> str:
         return self.message()

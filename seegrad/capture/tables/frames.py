@@ -167,6 +167,7 @@ class FrameDraft:
     applied: Place | None = field(default=None, init=False)
     off: Place | None = field(default=None, init=False)
     built: Place | None = field(default=None, init=False)
+    taken: Place | None = field(default=None, init=False)
     keeps_graph: bool = field(default=False, init=False)
 
     def see(self, tensor: torch.Tensor) -> Numbers:

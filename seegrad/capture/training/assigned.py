@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType
 from typing import Literal
 
@@ -34,6 +35,17 @@ Kind = Literal["assigned", "exchanged", "rebuilt"]
 """A Parameter by itself, or with a module; of a module that is built although an optimiser is made already."""
 
 
+@dataclass(eq=False, slots=True)
+class _Given:
+    """A Parameter, how and on which line it came there, what it replaced, the line whose optimiser holds that."""
+
+    new: WeakTensor
+    kind: Kind
+    place: Place | None
+    old: WeakTensor | None = None
+    holder: Place | None = None
+
+
 class AssignedParameters:
     """Those that took another's place, with the line that put them there."""
 
@@ -41,7 +53,7 @@ class AssignedParameters:
         self, tables: Tables, source: Source, tied: TiedParameters, let_go: LetGo, made: MadeOptimisers
     ) -> None:
         self._tables, self._source, self._tied, self._let_go, self._made = tables, source, tied, let_go, made
-        self._found: list[tuple[WeakTensor, Kind, Place | None, WeakTensor | None]] = []
+        self._found: list[_Given] = []
 
     def watch(self, quietly: Callable[..., object]) -> Callable[[], None]:
         """From now on, in this thread; what's returned ends it."""
@@ -73,20 +85,24 @@ class AssignedParameters:
         else:
             return
         if kind == "assigned" and self._made.places and len(self._found) < MOST:
-            self._found.append((WeakTensor(parameters[0]), "rebuilt", self._built(), None))
+            self._found.append(_Given(WeakTensor(parameters[0]), "rebuilt", self._built()))
         old = beside.get(name)
         if old is not None and old is not new and len(self._found) < MOST:
-            place = self._line(old)
+            place, holder = self._lines(old)
             before = WeakTensor(old) if isinstance(old, torch.Tensor) else None
-            self._found += [(WeakTensor(each), kind, place, before) for each in parameters]
+            self._found += [_Given(WeakTensor(each), kind, place, before, holder) for each in parameters]
 
-    def _line(self, old: object) -> Place | None:
-        """The line that does so; of a module, in the function that made the optimiser, which can make it after that."""
-        gone = torch.nn.Module.parameters(old) if isinstance(old, torch.nn.Module) else ()
-        makers = self._made.makers(gone)
+    def _lines(self, old: object) -> tuple[Place | None, Place | None]:
+        """The line that does so, and the one by which an optimiser holds the old ones.
+
+        Of a module, in the function from which that optimiser came, which can do this first.
+        """
         inner = user_frame(sys._getframe(1))
-        around = (frame for frame in user_frames(inner, None) if frame.f_code in makers)
-        return self._source.place(next(around, inner))
+        if isinstance(old, torch.nn.Module):
+            around, holder = self._made.apart(torch.nn.Module.parameters(old), user_frames(inner, None))
+            return self._source.place(around or inner), holder
+        _around, holder = self._made.apart([old] if isinstance(old, torch.Tensor) else (), ())
+        return self._source.place(inner), holder
 
     def _built(self) -> Place | None:
         """The line that builds all that a Parameter is built with, in a function that made an optimiser, or at least
@@ -102,16 +118,21 @@ class AssignedParameters:
     def look(self) -> None:
         """Tell of those that calls have shown by now, the ones of a line together; does anyone hold the old ones?"""
         places: dict[tuple[Kind, Place, bool], list[int]] = {}
+        holders: dict[Place, list[int]] = {}
         waiting = []
-        for ref, kind, place, old in self._found:
-            parameter = ref()
+        for each in self._found:
+            parameter = each.new()
             number = None if parameter is None else self._tables.tensors.find(parameter)
-            if number is not None and place is not None:
-                held = old is not None and old() is not None
-                places.setdefault((kind, place, held), []).append(number)
+            if number is not None and each.place is not None:
+                held = each.old is not None and each.old() is not None
+                places.setdefault((each.kind, each.place, held), []).append(number)
+                if each.holder is not None:
+                    holders.setdefault(each.holder, []).append(number)
             elif parameter is not None:
-                waiting.append((ref, kind, place, old))
+                waiting.append(each)
         self._found = waiting
+        for place, numbers in holders.items():
+            self._tables.clues.append(Clue("holder", self._tables.frames.now, place, tuple(numbers)))
         for (kind, place, held), numbers in places.items():
             facts = (("held", str(int(held))),)
             self._tables.clues.append(Clue(kind, self._tables.frames.now, place, tuple(numbers), facts))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType, FrameType
 
 import torch
 from torch.optim.optimizer import Optimizer
 
-from seegrad.capture.probes.places import Source, is_users, user_frame
+from seegrad.capture.probes.places import Source, is_users, user_frame, user_frames
 from seegrad.model.recording import Place
 
 GIVEN = "add_param_group"
 """The method of torch's that asks."""
+
+Way = dict[CodeType, Place]
+"""The functions under way, the inmost last, with the line at which each was."""
 
 Path = tuple[str, ...]
 """A module or a Parameter by the names that lead to it: `("model", "encoder", "0", "weight")`."""
@@ -25,7 +28,7 @@ class MadeOptimisers:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.places = weakref.WeakKeyDictionary[Optimizer, Place]()
-        self._functions = weakref.WeakKeyDictionary[Optimizer, CodeType]()
+        self._ways = weakref.WeakKeyDictionary[Optimizer, Way]()
 
     def asked(self, _tensor: torch.Tensor, frame: FrameType) -> None:
         """Somebody asks of a tensor whether it's a leaf."""
@@ -38,14 +41,32 @@ class MadeOptimisers:
                 user = user_frame(user.f_back)
             place = self._source.place(user)
             if user is not None and place is not None:
-                self.places[optimiser], self._functions[optimiser] = place, user.f_code
+                around = user_frames(user, None)
+                self.places[optimiser] = place
+                self._ways[optimiser] = dict(
+                    zip([each.f_code for each in around], self._source.way(around), strict=True)
+                )
 
-    def makers(self, given: Iterable[torch.Tensor] | None = None) -> list[CodeType]:
-        """The functions that made an optimiser; one which holds some of these, where they are given."""
-        if given is None:
-            return list(self._functions.values())
+    def makers(self) -> list[CodeType]:
+        """The functions that made an optimiser."""
+        return [next(reversed(way)) for way in self._ways.values()]
+
+    def apart(
+        self, given: Iterable[torch.Tensor], frames: Sequence[FrameType]
+    ) -> tuple[FrameType | None, Place | None]:
+        """Where what is under way and the making of an optimiser that holds some of these part, and the line for that.
+
+        The inmost function from which both come, if it has made the optimiser or been handed it: it may do one or the
+        other first. Of none, the line that made the optimiser alone.
+        """
         wanted = {id(each) for each in given}
-        return [made for each, made in self._functions.items() if any(id(leaf) in wanted for leaf in leaves(each))]
+        holders = [each for each in self._ways if wanted and any(id(leaf) in wanted for leaf in leaves(each))]
+        for frame in reversed(frames):
+            for each in holders:
+                way = self._ways[each]
+                if frame.f_code in way and (frame.f_code is next(reversed(way)) or _has(frame, each)):
+                    return frame, way[frame.f_code]
+        return None, self.places[holders[0]] if holders else None
 
     def beside(self, leaf: Path, paths: dict[int, Path]) -> tuple[Place, Path, Path] | None:
         """The line that made the one optimiser that holds the leaf's nearest neighbours: what of theirs, of what whole.
@@ -62,6 +83,11 @@ class MadeOptimisers:
         ((optimiser, held),) = found[depth]
         near = [each for each in held if _common(each, leaf) == depth]
         return self.places[optimiser], _whole(near[0], depth, held, set(paths.values())), leaf[:depth]
+
+
+def _has(frame: FrameType, optimiser: Optimizer) -> bool:
+    """Is it a variable of that function's own?"""
+    return any(each is optimiser for each in list(frame.f_locals.values()))
 
 
 def leaves(optimiser: Optimizer) -> Iterator[torch.Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 
-from seegrad.diagnose.evidence import birthplace, errors_with, function_of, label
+from seegrad.diagnose.evidence import birthplace, errors_with, function_of, label, returned_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.known import KnownNumbers
 from seegrad.diagnose.training.freezes import idle_steps
@@ -43,12 +43,21 @@ def find_slopes(recording: Recording) -> Iterator[Diagnosis]:
             continue
         told.add(check.place)
         finding = Finding(
-            recording=recording, kind=DISAGREES, frame=check.frame, culprit=check.place, victim=check.applied
+            recording=recording,
+            kind=DISAGREES,
+            frame=check.frame,
+            culprit=_handing(recording, check),
+            victim=check.applied,
         )
         facts: dict[str, Word] = {"function": check.function, "argument": check.argument}
         said = ANOTHER_SLOPE if not check.deaf else DEAF if check.found else UNREAD
         advice = MULTIPLY if check.deaf else MEND_BACKWARD
         yield finding.told(said, advice, facts, found=check.found, expected=check.expected)
+
+
+def _handing(recording: Recording, check: FunctionCheck) -> Place | None:
+    """The line of the backward: of one that leaves `grad_output` out, its only `return`, at which that is missing."""
+    return (returned_at(recording, check.place) if check.deaf else None) or check.place
 
 
 def _matters(recording: Recording, check: FunctionCheck) -> bool:

@@ -73,6 +73,7 @@ TAKE_THE_NUMBERS = marked(
     "If they are meant to learn, make the optimiser after that line, or let the old Parameters take the numbers: "
     "`load_state_dict(…)` without `assign=True`, or `with torch.no_grad(): parameter.copy_(…)`."
 )
+MOVE_IT = marked("{Place} makes that optimiser: made once that line has run, it is given the new ones.")
 GIVE_THEM = marked(
     "If they are meant to learn, give it `{owner}.parameters()` beside what it holds, and make it after all modules "
     "are in place. If not, switch their `requires_grad` off."
@@ -163,6 +164,7 @@ def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[Gr
     """The Diagnosis of these; by how they came to be."""
     how, culprit, op, owner = _how(recording, leaves[0])
     victim = next(use for use in steps if use.frame >= came.index)
+    holders = [each for each in recording.clues_of("holder") if leaves[0] in each.tensors][-1:]
     finding = Finding(
         recording=recording,
         kind=HELD_BY_NOBODY,
@@ -170,6 +172,7 @@ def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[Gr
         culprit=culprit or came.place,
         victim=victim.place,
         tensor=leaves[0],
+        instead=tuple((each.place, MOVE_IT) for each in holders) if how in ("assigned", "exchanged") else (),
     )
     part, op = (op, "") if how == "partly" else ("", op)
     owner = NUMBERED.sub(r"[\1]", owner)

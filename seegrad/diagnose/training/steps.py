@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from seegrad.diagnose.evidence import label
+from seegrad.diagnose.evidence import asked_on, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.model.recording import STEP, Diagnosis, Frame, GradientUse, Place, Recording
 from seegrad.words.languages import marked
@@ -287,8 +287,10 @@ KEEP_APART = marked(
     "If that isn't meant, clear these gradients right before the backward call of their own loss, or keep the other "
     "loss from reaching them."
 )
-
-
+LEAVE_OUT = marked(
+    "What brings {label} into that loss is {place}: with its `requires_grad` switched off around that line, the loss "
+    "goes through it and leaves no gradient there."
+)
 STEP_FIRST = marked(
     "If that isn't meant, make this step before that loss is computed, or say what its backward call may reach: "
     "`backward(inputs=list(…parameters()))`."
@@ -311,10 +313,20 @@ def find_foreign(recording: Recording) -> Iterator[Diagnosis]:
                 culprit=frame.place,
                 victim=round_.step.place,
                 tensor=leaf,
+                instead=((met_on(recording, frame), LEAVE_OUT),),
             )
             facts: dict[str, Word] = {"label": label(recording, leaf)}
             advice = KEEP_APART if other.frame < round_.step.frame else STEP_FIRST
             yield finding.told(LEFT_THERE, advice, facts, other=finding.line(other.place))
+
+
+def met_on(recording: Recording, arrived: Frame) -> Place | None:
+    """The line that computes with a leaf what a backward call came to it from; for whom, if it does so for several."""
+    ran = (f.running for f in recording.frames if f.backward == arrived.backward and f.running is not None)
+    nodes = (recording.nodes[number] for number in ran)
+    met = (node for node in nodes if any(edge.target == arrived.running for edge in node.edges))
+    node = next(met, None)
+    return None if node is None else asked_on(recording, recording.frames[node.frame])
 
 
 Left = tuple[int, Frame, GradientUse]

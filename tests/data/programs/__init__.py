@@ -190,6 +190,7 @@ def programs() -> dict[str, Program]:
         reported_overwritten,
         reported_pairs,
         reported_parts,
+        reported_places,
         reported_policies,
         reported_refusals,
         reported_refused,

@@ -279,6 +279,7 @@ def test_findings_are_plain_data_with_a_schema() -> None:
         "node": "SigmoidBackward0",
         "version_saved": 0,
         "version_now": 0,
+        "instead": [],
     }
     assert (found["culprit"]["file"], found["culprit"]["code"]) == (__file__, "out.data.zero_()")
     assert found["message"] == rec.diagnoses[0].message()

@@ -33,7 +33,7 @@ def mended(name: str, *edits: tuple[str, str], detail: Any = "default", check_fu
     """Each edit replaces the one place that it names; what the program raises is raised."""
     run = programs()[name].run
     text = textwrap.dedent(inspect.getsource(run))
-    text = re.sub(r"  # (culprit|victim).*", "", text[text.index("def ") :])
+    text = re.sub(r"  # (culprit|victim|instead|named).*", "", text[text.index("def ") :])
     for old, new in edits:
         assert text.count(old) == 1, f"{name}: {old!r} stands there {text.count(old)} times"
         text = text.replace(old, new)
