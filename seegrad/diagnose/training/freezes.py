@@ -11,6 +11,7 @@ from pathlib import PurePath
 from seegrad.diagnose.evidence import ancestors, is_trained, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.copied import CopiedNumbers
+from seegrad.diagnose.history.twins import called_instead
 from seegrad.diagnose.training.held import KEEP_THE_WAY, made_by, replacing
 from seegrad.diagnose.training.steps import leaf_of, leaves_of, names
 from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording, Switch
@@ -315,6 +316,12 @@ NOT_COMPUTED_WITH = marked(
     "{Culprit} made {leaves}, and the optimiser that steps on {victim} holds them, but no forward has computed with "
     "them: they get no gradient and stay as they are."
 )
+CALLED_TWICE = marked(
+    "{Culprit} calls `{twin}` once more, which {first} has called already; nothing calls `{unused}` beside it, which "
+    "is of the same make: {leaves} get no gradient, and the step on {victim} leaves them as they are."
+)
+CALL_THAT = marked("If `{unused}` is meant there, call that; if both lines are to share `{twin}`, leave it out.")
+OR_LEAVE_IT = marked("{Place} is what makes it.")
 USE_IT = marked("If they are meant to learn, use them in the forward; if not, leave them out of the model.")
 
 
@@ -333,15 +340,21 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
     copied, learning = CopiedNumbers(recording) if groups else None, sorted(arrivals(recording))
     for made, leaves in groups.items():
         step, copy = idle[leaves[0]][1], copied.of(leaves[0], learning) if copied is not None else None
+        twin = called_instead(recording, leaves[0]) if copy is None else None
         finding = Finding(
             recording=recording,
             kind=UNUSED,
             frame=step.frame,
-            culprit=copy.frame.place if copy is not None else made,
+            culprit=twin.again if twin is not None else copy.frame.place if copy is not None else made,
             victim=step.place,
             tensor=leaves[0],
+            instead=((made, OR_LEAVE_IT),) if twin is not None else (),
         )
         facts: dict[str, Word] = {"leaves": names(recording, leaves)}
+        if twin is not None:
+            first = finding.line(twin.first)
+            yield finding.told(CALLED_TWICE, CALL_THAT, facts, twin=twin.name, unused=twin.unused, first=first)
+            continue
         said, advice = (NOT_COMPUTED_WITH, USE_IT) if copy is None else (COPIED, KEEP_THE_WAY)
         yield finding.told(said, advice, facts)
 

@@ -278,8 +278,8 @@ def made_by(recording: Recording, leaf: int) -> Place | None:
     """The line that initialised it, or that made its numbers; None where the first thing seen of it is its use."""
     first = next((frame for frame in recording.frames if leaf in frame.inputs), None)
     written = {recording.writes[write].tensor for write in first.writes} if first is not None else ()
-    if first is not None and leaf in written:
-        return first.place
+    if first is not None and (leaf in written or (first.phase == "inplace" and first.inputs[0] == leaf)):
+        return first.place  # of a long loop the Write itself is forgotten
     storage = recording.tensors[leaf].storage
     if any(ref.storage == storage and ref.parameter for ref in recording.tensors[:leaf]):
         return made_at(recording, leaf)  # of another one's numbers: `weight_norm`

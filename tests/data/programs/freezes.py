@@ -521,13 +521,13 @@ def f_the_second_branch_takes_the_first_one_s_layers():
         def __init__(self):
             super().__init__()
             self.left = nn.Linear(2, 4)
-            self.right = nn.Linear(2, 4)  # culprit
+            self.right = nn.Linear(2, 4)
             self.join = nn.Linear(8, 3)
 
         def forward(self, x):
             a, b = x[:, :2], x[:, 2:]
             left = torch.relu(self.left(a))
-            right = torch.relu(self.left(b))
+            right = torch.relu(self.left(b))  # culprit
             return self.join(torch.cat([left, right], 1))
 
     model = TwoBranches()
