@@ -19,6 +19,7 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
+from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, outside_packages, user_frame, user_frames
 from seegrad.capture.probes.torch_private import WeakTensor
 from seegrad.capture.tables import Tables
@@ -54,6 +55,7 @@ class AssignedParameters:
     ) -> None:
         self._tables, self._source, self._tied, self._let_go, self._made = tables, source, tied, let_go, made
         self._found: list[_Given] = []
+        self._thawed: list[tuple[int, WeakTensor, Place, Place | None]] = []
 
     def watch(self, quietly: Callable[..., object]) -> Callable[[], None]:
         """From now on, in this thread; what's returned ends it."""
@@ -88,9 +90,35 @@ class AssignedParameters:
             self._found.append(_Given(WeakTensor(parameters[0]), "rebuilt", self._built()))
         old = beside.get(name)
         if old is not None and old is not new and len(self._found) < MOST:
+            self._thawed_by(old, new)
             place, holder = self._lines(old)
             before = WeakTensor(old) if isinstance(old, torch.Tensor) else None
             self._found += [_Given(WeakTensor(each), kind, place, before, holder) for each in parameters]
+
+    def _thawed_by(self, old: object, new: torch.nn.Module | torch.nn.Parameter) -> None:
+        """Note which frozen Parameters others take the place of that have their numbers and require grad."""
+        taken = [
+            (o, n) for o, n in _by_name(old, new) if not o.requires_grad and n.requires_grad and _has_numbers_of(n, o)
+        ]
+        numbers = [(self._tables.tensors.find(o), n) for o, n in taken]
+        frames = outside_packages(user_frames(user_frame(sys._getframe(1)), None))
+        place = self._source.place(frames[-1] if frames else None)
+        asks = self._source.place(frames[-2] if len(frames) > 1 else None)
+        if place is not None and len(self._thawed) < MOST:
+            self._thawed += [(number, WeakTensor(n), place, asks) for number, n in numbers if number is not None]
+
+    def _tell_thawed(self) -> None:
+        """Tell of those that calls have shown, each with the frozen one that it stands for."""
+        waiting, self._thawed = self._thawed, []
+        for old, ref, place, asks in waiting:
+            new = ref()
+            number = None if new is None else self._tables.tensors.find(new)
+            if number is not None:
+                self._tables.clues.append(Clue("thawed", self._tables.frames.now, place, (number, old)))
+                if asks is not None:
+                    self._tables.clues.append(Clue("asks", self._tables.frames.now, asks, (number,)))
+            elif new is not None:
+                self._thawed.append((old, ref, place, asks))
 
     def _lines(self, old: object) -> tuple[Place | None, Place | None]:
         """The line that does so, and the one by which an optimiser holds the old ones.
@@ -131,11 +159,34 @@ class AssignedParameters:
             elif parameter is not None:
                 waiting.append(each)
         self._found = waiting
+        self._tell_thawed()
         for place, numbers in holders.items():
             self._tables.clues.append(Clue("holder", self._tables.frames.now, place, tuple(numbers)))
         for (kind, place, held), numbers in places.items():
             facts = (("held", str(int(held))),)
             self._tables.clues.append(Clue(kind, self._tables.frames.now, place, tuple(numbers), facts))
+
+
+def _by_name(old: object, new: object) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Two Parameters; of two modules, those of one and what stands for them in the other."""
+    mine, theirs = _named(old), _named(new)
+    return [(each, theirs[name]) for name, each in mine.items() if name in theirs and theirs[name] is not each]
+
+
+def _named(held: object) -> dict[str, torch.Tensor]:
+    if isinstance(held, torch.nn.Module):
+        return dict[str, torch.Tensor](torch.nn.Module.named_parameters(held))
+    return {"": held} if isinstance(held, torch.Tensor) else {}
+
+
+def _has_numbers_of(new: torch.Tensor, old: torch.Tensor) -> bool:
+    """Does it begin with them, or they with its own: rows were added, or left out?"""
+    alike = (new.shape[1:], new.device, new.dtype) == (old.shape[1:], old.device, old.dtype)
+    if not alike or new.dim() != old.dim() or not _torch.has_numbers(new) or not _torch.has_numbers(old):
+        return False
+    rows = min(new.shape[0], old.shape[0]) if new.dim() else 0
+    part = old.detach()[:rows]
+    return rows > 0 and torch.equal(new.detach()[:rows], part) and bool((part != part.flatten()[0]).any())
 
 
 def _is_building(frame: FrameType) -> bool:

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
+from itertools import groupby
 from pathlib import PurePath
 
 from seegrad.diagnose.evidence import ancestors, is_trained, label
@@ -80,11 +81,16 @@ IN_VAIN_AS = {
         "{Culprit} switches {leaves} on again, which {off} had switched off just before: the step on {victim} changes "
         "them."
     ),
+    "replaced": marked(
+        "{Culprit} puts {leaves}, which require grad, in the place of what {off} had switched off, with its numbers: "
+        "the step on {victim} changes them."
+    ),
     "moves": marked(
         "{Culprit} switched {leaves} off, but a gradient is still in their `.grad`, and the optimiser goes on using "
         "it: the step on {victim} may change them (momentum, weight decay)."
     ),
 }
+BEHIND_IT = marked("{Place} is what runs it: freeze below that.")
 FREEZE = {
     "unheard": marked(
         "If they are to stay as they are, call `requires_grad_(False)` on the module, which has each of its parameters "
@@ -95,6 +101,9 @@ FREEZE = {
         "p.requires_grad_(False)`."
     ),
     "undone": marked("If the freeze is meant, leave out the parameters that are frozen: `if p.requires_grad`."),
+    "replaced": marked(
+        "If they are to stay as they are, freeze once that line has run, or switch the new ones off, too."
+    ),
     "moves": marked(
         "If they are to stay as they are, set their `.grad` to `None` when you freeze them: an optimiser passes over "
         "those."
@@ -105,7 +114,7 @@ FREEZE = {
 @finder(order=25)
 def find_freeze_in_vain(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that freezes nothing, at the first step that shows it."""
-    told: set[Place | None] = set()
+    told, asks = set[Place | None](), tuple(recording.clues_of("asks"))
     for how, switch, leaves, step, off in _in_vain(recording):
         if switch.place not in told:
             told.add(switch.place)
@@ -116,6 +125,7 @@ def find_freeze_in_vain(recording: Recording) -> Iterator[Diagnosis]:
                 culprit=switch.place,
                 victim=step.place,
                 tensor=leaves[0],
+                instead=tuple((each.place, BEHIND_IT) for each in asks if leaves[0] in each.tensors),
             )
             facts: dict[str, Word] = {"how": how, "leaves": names(recording, leaves)}
             yield finding.told(IN_VAIN_AS[how], FREEZE[how], facts, off=finding.line(off))
@@ -128,6 +138,7 @@ Vain = tuple[str, Switch, list[int], GradientUse, Place | None]
 def _in_vain(recording: Recording) -> Iterator[Vain]:
     came = arrivals(recording)
     last = last_switches(recording)
+    yield from _replaced_by(recording, came, last)
     for at, switch in enumerate(recording.switches):
         if switch.kind == "unheard" and not switch.on:
             yield from _changed(recording, "unheard", switch, [leaf for leaf in switch.tensors if leaf in came])
@@ -137,6 +148,17 @@ def _in_vain(recording: Recording) -> Iterator[Vain]:
             yield from _moves_on(recording, switch, [leaf for leaf in switch.tensors if last[leaf] is switch], came)
         elif switch.kind == "tensors":
             yield from _undone(recording, recording.switches[:at], switch, came)
+
+
+def _replaced_by(recording: Recording, came: dict[int, list[int]], last: dict[int, Switch]) -> Iterator[Vain]:
+    """What was switched off has given its place and its numbers to others, which aren't all that learns."""
+    for place, clues in groupby(recording.clues_of("thawed"), key=lambda each: each.place):
+        pairs = [(new, last[old]) for new, old in (each.tensors for each in clues) if old in last and not last[old].on]
+        leaves, meant = [new for new, _ in pairs if new in came], switched_on_again(recording)
+        step = trained_step(recording, leaves, 0)
+        others = {leaf for leaf, now in (step.tensors if step is not None else ()) if now is not None} - set(leaves)
+        if others and meant.isdisjoint(leaves):
+            yield from _changed(recording, "replaced", Switch("tensors", True, 0, place), leaves, pairs[0][1].place)
 
 
 def _changed(
