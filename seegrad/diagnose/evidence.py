@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from textwrap import dedent
+from typing import TypeGuard
 
 from seegrad.model.recording import EXTERNAL_WRITE, STEP, Frame, Node, Place, RaisedError, Recording, Route, Write
 from seegrad.words.languages import marked
@@ -242,12 +243,31 @@ def function_at(recording: Recording, place: Place | None) -> Function | None:
 
 def functions(recording: Recording) -> list[Function]:
     """Those in the text of the block's file."""
+    return [node for node in parsed(recording) if isinstance(node, Function)]
+
+
+def method_at(recording: Recording, owner: str, names: Sequence[str]) -> Place | None:
+    """The line on which the only class of that name defines the first of these methods that it has."""
+    classes = [node for node in parsed(recording) if isinstance(node, ast.ClassDef) and node.name == owner]
+    methods = {each.name: each.lineno for each in (classes[0].body if len(classes) == 1 else ()) if is_function(each)}
+    at = next((methods[name] for name in names if name in methods), 0)
+    text = dict(recording.code).get(at)
+    return Place(recording.code_file, at, text.strip()) if text is not None else None
+
+
+def is_function(node: ast.AST) -> TypeGuard[Function]:
+    """A `def`, of whichever kind."""
+    return isinstance(node, Function)
+
+
+def parsed(recording: Recording) -> list[ast.AST]:
+    """All parts of the text of the block's file; none of what isn't Python by itself."""
     if not recording.code:
         return []
     text = dedent("\n".join(text for _, text in recording.code))
     lines = "\n" * (recording.code[0][0] - 1) + text
     with contextlib.suppress(SyntaxError, ValueError):
-        return [node for node in ast.walk(ast.parse(lines)) if isinstance(node, Function)]
+        return list(ast.walk(ast.parse(lines)))
     return []
 
 

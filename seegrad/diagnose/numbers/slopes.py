@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator
+from difflib import get_close_matches
 
-from seegrad.diagnose.evidence import birthplace, errors_with, function_of, label, returned_at
+from seegrad.diagnose.evidence import birthplace, errors_with, function_of, label, method_at, returned_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.known import KnownNumbers
 from seegrad.diagnose.training.freezes import idle_steps
@@ -31,6 +32,8 @@ MEND_BACKWARD = marked(
     "If it's to be the gradient of that forward, mend its formula for `{argument}`; if it's meant to differ "
     "(straight-through, a reversed gradient), leave it as it is."
 )
+NEARLY = 0.8
+"""So much alike are two spellings of one name."""
 MULTIPLY = marked("Multiply what is computed there by `grad_output`: the chain rule needs it.")
 
 
@@ -135,6 +138,46 @@ def _function_before(recording: Recording, arrived: Frame, names: Container[str]
             elif node.id not in waiting:
                 waiting.append(node.id)
     return found[0] if len({function_of(node) for node in found}) == 1 else None
+
+
+# -- Python has raised: a backward reads what forward hasn't kept for it
+
+NOT_KEPT = DiagnosisKind("not_kept_for_backward", "error", marked("not kept for backward"))
+NO_ATTRIBUTE = re.compile(r"'(?P<function>\w+)Backward' object has no attribute '(?P<attribute>\w+)'")
+READS = marked(
+    "{Culprit} reads `{attribute}`, which the forward of `{function}`, as it was used on {victim}, hasn't put into "
+    "`ctx`: that is an object of this call alone, and knows nothing of the class or of an instance of it."
+)
+KEEP_IT = marked(
+    "Give forward what is needed as an argument and keep it there, `ctx.{attribute} = …`, a tensor by "
+    "`ctx.save_for_backward(…)`; backward returns one more `None` for it."
+)
+KEEP_IT_THERE = marked("{Place} is where it can be kept.")
+OF_TORCH = ("saved_tensors", "needs_input_grad", "saved_for_forward")
+SPELT = marked("Torch's own name for it is `ctx.{near}`.")
+
+
+@finder(order=12)
+def find_not_kept(recording: Recording) -> Iterator[Diagnosis]:
+    """One for each such error that a custom Function's own backward has raised."""
+    for error in errors_with(recording, "object has no attribute"):
+        found = NO_ATTRIBUTE.search(error.text) if error.kind == "AttributeError" else None
+        node = recording.nodes[error.node] if error.node is not None else None
+        if found is None or node is None or node.name != f"{found['function']}Backward" or error.raised_on is None:
+            continue
+        near = get_close_matches(found["attribute"], OF_TORCH, 1, NEARLY)
+        kept = None if near else method_at(recording, found["function"], ("setup_context", "forward"))
+        finding = Finding(
+            recording=recording,
+            kind=NOT_KEPT,
+            frame=error.frame,
+            culprit=error.raised_on,
+            victim=birthplace(recording, node),
+            node=node,
+            instead=((kept, KEEP_IT_THERE),),
+        )
+        facts: dict[str, Word] = dict(found.groupdict())
+        yield finding.told(READS, SPELT if near else KEEP_IT, facts, near="".join(near))
 
 
 # -- torch has raised: what a backward hands back doesn't fit the arguments of its forward
