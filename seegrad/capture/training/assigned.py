@@ -37,7 +37,7 @@ Kind = Literal["assigned", "exchanged", "rebuilt"]
 
 
 @dataclass(eq=False, slots=True)
-class _Given:
+class _Replacement:
     """A Parameter, how and on which line it came there, what it replaced, the line whose optimiser holds that."""
 
     new: WeakTensor
@@ -54,7 +54,7 @@ class AssignedParameters:
         self, tables: Tables, source: Source, tied: TiedParameters, let_go: LetGo, made: MadeOptimisers
     ) -> None:
         self._tables, self._source, self._tied, self._let_go, self._made = tables, source, tied, let_go, made
-        self._found: list[_Given] = []
+        self._found: list[_Replacement] = []
         self._thawed: list[tuple[int, WeakTensor, Place, Place | None]] = []
 
     def watch(self, quietly: Callable[..., object]) -> Callable[[], None]:
@@ -87,13 +87,13 @@ class AssignedParameters:
         else:
             return
         if kind == "assigned" and self._made.places and len(self._found) < MOST:
-            self._found.append(_Given(WeakTensor(parameters[0]), "rebuilt", self._built()))
+            self._found.append(_Replacement(WeakTensor(parameters[0]), "rebuilt", self._built()))
         old = beside.get(name)
         if old is not None and old is not new and len(self._found) < MOST:
             self._thawed_by(old, new)
             place, holder = self._lines(old)
             before = WeakTensor(old) if isinstance(old, torch.Tensor) else None
-            self._found += [_Given(WeakTensor(each), kind, place, before, holder) for each in parameters]
+            self._found += [_Replacement(WeakTensor(each), kind, place, before, holder) for each in parameters]
 
     def _thawed_by(self, old: object, new: torch.nn.Module | torch.nn.Parameter) -> None:
         """Note which frozen Parameters others take the place of that have their numbers and require grad."""
