@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from seegrad.display.page import pair_page
 from tests.browser.test_open_questions import VISIBLE
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy

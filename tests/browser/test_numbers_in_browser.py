@@ -12,7 +12,7 @@ import torch
 from playwright.sync_api import Browser, Page
 
 import seegrad
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question

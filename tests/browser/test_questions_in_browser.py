@@ -12,7 +12,7 @@ import torch
 from playwright.sync_api import Browser, Page, expect
 
 import seegrad
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from seegrad.display.page import page as page_text
 from seegrad.model.recording import Recording
 from seegrad.quiz import ask, judge

@@ -15,7 +15,7 @@ from babel.messages.pofile import write_po
 from nbclient import NotebookClient
 from playwright.sync_api import Browser, Page, expect
 
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from seegrad.display.offline import OfflineExporter, markdown
 from tests.browser.test_pictures import findings, needs_axe
 from tools import book

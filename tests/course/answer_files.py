@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nbjudge_tests.tiers import ALL
+from nbjudge_tests.session import ALL
 from tools.course.masters import Master, MasterCell, read_master
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from nbjudge_tests.tiers import ALL, first_of
+from nbjudge_tests.session import ALL, first_of
 
 ROOT = Path(__file__).parents[2]
 COPIED = (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from tests.data.programs import SEVERITIES, programs
 from tools.course.masters import BookError
 from tools.site.flipped import program_html

@@ -35,7 +35,7 @@ from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.databases import Database
 from nbjudge_tests.results import Counting, name_of_test
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 
 UNPARSEABLE = "00:00999999999999999999999999999912:00:00 +"  # dateutil raises decimal.InvalidOperation
 ONE = RunOptions(reference="none")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -46,3 +48,27 @@ def out_of_the_collector_s_sight() -> None:
     """What lives before a file of tests: no collector, the suite's own `gc.collect()` least, has to go through it."""
     gc.collect()
     gc.freeze()
+
+
+# -- of many cases alike, which stand for the others in `make test`
+
+
+def one_in(every: int, cases: Iterable[Any]) -> list[Any]:
+    """Parameters of a test: one case in so many is always run, the ones between only where all is tested."""
+    return [case for n, case in enumerate(cases) if ALL or n % every == 0]
+
+
+def first_of(cases: Iterable[Any]) -> list[Any]:
+    """The same, where the first case stands for all the others."""
+    return [case for n, case in enumerate(cases) if ALL or n == 0]
+
+
+def some(count: int, cases: Iterable[Any], *, everything: bool = ALL) -> list[Any]:
+    """The same, where so many of them stand for all, from all over: of a corpus that grows, `make test` takes no more.
+
+    >>> some(2, "abcd", everything=False)
+    ['a', 'c']
+    """
+    each = list(cases)
+    shown = {place * len(each) // count for place in range(count)}
+    return [case for n, case in enumerate(each) if everything or n in shown]

@@ -21,7 +21,7 @@ from nbjudge_tests.browsers import visit
 from nbjudge_tests.classroom import authors, small
 from nbjudge_tests.classroom.commands import nbgrader, python
 from nbjudge_tests.classroom.gradebook import rows
-from nbjudge_tests.tiers import first_of
+from nbjudge_tests.session import first_of
 
 AXE = small.ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 MIXED_PROSE = (

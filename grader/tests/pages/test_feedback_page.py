@@ -25,7 +25,7 @@ from nbjudge.pages.feedback import WORDS, HoldBack, Sheet, exercises
 from nbjudge.plugin import FeedbackPage
 from nbjudge_tests.browsers import visit
 from nbjudge_tests.classroom import small
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 
 AXE = small.ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 DUE = datetime(2026, 12, 1, 18)

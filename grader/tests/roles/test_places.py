@@ -14,7 +14,7 @@ import pytest
 
 from nbjudge.model import Ending, Limits, Outcome
 from nbjudge.process.zygote import Zygote
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from nbjudge_tests.trials import LIMITS, answer, check, only, run
 
 SOON = Limits(cell_s=4, notebook_s=30)

@@ -18,7 +18,7 @@ import pytest
 from nbclient import NotebookClient
 from nbgrader.utils import determine_grade
 
-from nbjudge_tests.tiers import first_of, one_in
+from nbjudge_tests.session import first_of, one_in
 from seegrad.check import Expectation
 from tests.course.answer_files import (
     EXERCISES,

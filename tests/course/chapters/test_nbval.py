@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbval.plugin import get_sanitize_patterns
 
-from nbjudge_tests.tiers import first_of
+from nbjudge_tests.session import first_of
 from tests.course.chapters.nbval_runs import (
     IGNORED_BY_NBVAL,
     ROOT,

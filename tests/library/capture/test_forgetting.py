@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import seegrad
-from nbjudge_tests.tiers import some
+from nbjudge_tests.session import some
 from seegrad.capture.tables import forget as capture_forget
 from seegrad.capture.tables.tensors import FRESH_BYTES, StorageNumbers, Tensors
 from seegrad.display.page import page

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from tests.data.op_database import compared, names, samples
 
 STRIDE, OFFSET = 4, 1

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import seegrad
-from nbjudge_tests.tiers import some
+from nbjudge_tests.session import some
 from tests.data.programs import programs
 from tests.data.transparency import wholes
 from tests.data.transparency.observe import Observation, observe

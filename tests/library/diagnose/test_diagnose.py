@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seegrad
-from nbjudge_tests.tiers import ALL
+from nbjudge_tests.session import ALL
 from seegrad.diagnose import SEVERITIES
 
 UNARY = ("sigmoid", "exp", "tanh", "sin", "relu", "square", "double", "shift")

@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, event, example, given, settings
 
 import seegrad
-from nbjudge_tests.tiers import ALL
+from nbjudge_tests.session import ALL
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.model.recording import Diagnosis
 from tests.data.random_programs import Account, Source, alike, as_torch_says, gradients, sources, true_gradients

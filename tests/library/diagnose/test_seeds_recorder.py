@@ -7,7 +7,7 @@ import re
 import pytest
 
 import seegrad
-from nbjudge_tests.tiers import some
+from nbjudge_tests.session import some
 from tests.data.programs import Program, programs
 from tests.library.recorded import recorded_anew, seen
 

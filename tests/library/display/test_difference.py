@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seegrad
-from nbjudge_tests.tiers import some
+from nbjudge_tests.session import some
 from seegrad.diagnose.difference import compare
 from seegrad.display.widget import Picture
 from seegrad.model.recording import Recording

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nbjudge_tests.tiers import first_of, one_in
+from nbjudge_tests.session import first_of, one_in
 from seegrad.__main__ import main
 from seegrad.recorder import load
 from seegrad.words.errors import RecordingError

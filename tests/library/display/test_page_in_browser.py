@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from seegrad.__main__ import main
 from seegrad.display.page import page as page_text
 from seegrad.quiz import ask

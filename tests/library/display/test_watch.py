@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import seegrad
-from nbjudge_tests.tiers import first_of
+from nbjudge_tests.session import first_of
 from seegrad.display.findings import as_json
 from seegrad.display.watch import MOST_EXPLAINED, ProgramWatch, page_of
 from tests.course.chapters.nbval_runs import LESS_SEEN

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import seegrad
-from nbjudge_tests.tiers import one_in
+from nbjudge_tests.session import one_in
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Point
 from seegrad.picture.sketch import sketch

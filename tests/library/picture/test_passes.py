@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
 import seegrad
-from nbjudge_tests.tiers import first_of
+from nbjudge_tests.session import first_of
 from seegrad.display.page import page
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Scene

@@ -20,7 +20,7 @@ from babel.messages.mofile import read_mo
 from IPython.core.error import UsageError
 
 import seegrad
-from nbjudge_tests.tiers import some
+from nbjudge_tests.session import some
 from seegrad.check import CheckFailed, expect
 from seegrad.diagnose import FINDERS
 from seegrad.diagnose.evidence import A_RESULT, A_TENSOR, OF_SHAPE

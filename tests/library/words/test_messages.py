@@ -119,7 +119,8 @@ GOLDEN = {
         "Line 8 (`opt_d.step()`) updated `discriminator.2.weight`: `discriminator.2.weight` is now at version 2, "
         "but AddmmBackward0 from line 5 saved version 1. The update lies between two backward calls through one "
         "forward: run that forward again after it, for the call on line 9. If it may use the gradients of both "
-        "calls, make it after the second instead."
+        "calls, make it after the second instead. Where the update is to stay, line 6 (`d_loss, g_loss = "
+        "F.softplus(judged).mean(), F.softplus(-jud…`) has to be run below it, with all that it computes with."
     ),
     "x_optimiser_of_a_scaled_weight": (
         "`w` is the result of `mul` on line 2 (`w = torch.randn(3, requires_grad=True) * 0.1`), not a leaf: "

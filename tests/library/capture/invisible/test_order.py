@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seegrad
-from nbjudge_tests.tiers import some
+from nbjudge_tests.session import some
 from seegrad.capture import mode
 from seegrad.capture.mode import Detail
 from tests.data.programs import programs

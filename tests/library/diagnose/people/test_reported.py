@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from nbjudge_tests.tiers import some
+from nbjudge_tests.session import some
 from seegrad.model.recording import GradientUse, Recording
 from tests.data.programs import programs
 from tests.library.diagnose.training.mended import Mended, mended
