@@ -304,6 +304,8 @@ def find_silenced(recording: Recording) -> Iterator[Diagnosis]:
         if idle[step.place] > (not again.isdisjoint(leaves_of(step))):  # in turn with another, it may be on next time
             told.add(step.place)
             leaves = [leaf for leaf, _ in step.tensors]
+            if {*leaves} <= {*replacing(recording).values()}:
+                continue  # others of their names learn in their place, and of those that no optimiser holds is told
             finding = Finding(
                 recording=recording,
                 kind=SILENCED,

@@ -222,3 +222,18 @@ def test_what_a_cut_explains_is_told_once() -> None:
             optimizer.step()
             optimizer.zero_grad()
     assert [diagnosis.kind for diagnosis in rec.diagnoses] == ["graph_cut"]
+
+
+def test_what_a_new_head_stands_in_for_is_not_told_to_be_switched_on() -> None:
+    """The frozen one learns no more, and that is as it should be: the new one of its name is what no optimiser holds."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 5))
+    with seegrad.record() as rec:
+        for parameter in model.parameters():
+            parameter.requires_grad = False
+        optimizer = torch.optim.SGD(model[2].parameters(), 0.1)
+        model[2] = torch.nn.Linear(4, 5)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).square().mean().backward()
+            optimizer.step()
+    assert [each.kind for each in rec.diagnoses] == ["no_optimiser_holds_it"]
