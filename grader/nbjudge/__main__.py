@@ -324,6 +324,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _why(options: argparse.Namespace) -> int:
     from nbjudge.course.office.standings import found
+    from nbjudge.pages import desk
     from nbjudge.pages.screen import explain
     from nbjudge.plugin import converter_for
 
@@ -331,8 +332,8 @@ def _why(options: argparse.Namespace) -> int:
     standings, results = converter.past(options.name)
     standing = found(standings, options.student)
     if standing is None or not standing.handed_in:
-        known = ", ".join(one.student for one in standings if one.handed_in) or "nobody yet"
-        raise CourseError(f"{options.student!r} has no graded submission of {options.name}; graded are: {known}")
+        with converter.record() as record:
+            raise CourseError(desk.not_graded(record, converter.course(), options.student, options.name))
     _say(explain(standing, results.get(options.student)))
     return ALL_GRADED
 
@@ -472,13 +473,12 @@ def _doctor(_: argparse.Namespace) -> int:
 
 def _say_of_course() -> None:
     """In a course: who would grade it, and what of it everybody on this machine can read."""
-    from pathlib import Path
-
     from nbjudge.course.privacy import exposed
     from nbjudge.plugin import converter_for
 
-    course = converter_for("", student="*").course()
-    if not (Path("nbgrader_config.py").is_file() or (course.root / course.source).is_dir()):
+    try:
+        course = converter_for("", student="*").course()
+    except CourseError:  # no course here: the machine alone is looked at
         return
     _warn_of_stock_grader()
     found = [str(path.relative_to(course.root)) for path in exposed(course)]

@@ -325,7 +325,7 @@ class TriedAssignment(CheckedAssignment):
 def converter_for(assignment: str, *, student: str, **settings: Any) -> SandboxedAutograde:
     """The converter that `nbgrader autograde` would make here: configuration of this folder and of the course.
 
-    `settings` are traits of the converter that win over the configuration.
+    `settings` are traits of the converter that win over the configuration. Raises `CourseError` where no course is.
     """
     from nbgrader.apps.autogradeapp import AutogradeApp
 
@@ -333,7 +333,9 @@ def converter_for(assignment: str, *, student: str, **settings: Any) -> Sandboxe
     app.initialize([])
     app.coursedir.assignment_id = assignment
     app.coursedir.student_id = student
-    return SandboxedAutograde(coursedir=app.coursedir, parent=app, **settings)
+    converter = SandboxedAutograde(coursedir=app.coursedir, parent=app, **settings)
+    converter.course().demand_there()
+    return converter
 
 
 def generator_for(assignment: str) -> Any:

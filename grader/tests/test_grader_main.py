@@ -76,7 +76,9 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(tmp_path: Path)
     assert "run `nbjudge generate NAME`" in said
     assert "Traceback" not in said
     nbgrader(root, "generate_assignment", small.NAME)
-    assert "nbjudge generate other" in python(root, "-m", "nbjudge", "autograde", "other", status=2)
+    for command in ("autograde", "generate"):
+        said = python(root, "-m", "nbjudge", command, "smal", status=2)
+        assert said.endswith("nbjudge: this course has no assignment 'smal'. Did you mean small? It has small\n")
     assert "nobody handed anything in" in python(root, "-m", "nbjudge", "autograde", small.NAME, status=2)
     assert "its name has to be the name of its folder" in python(root, "-m", "nbjudge", "autograde", "../x", status=2)
 

@@ -36,9 +36,11 @@ class Generated:
 def generate(converter: Any, course: Course, *, force: bool) -> Generated:
     """What was made. `converter` is nbgrader's own, configured; `force` writes the release anew.
 
-    Raises `CourseError` where nbgrader refuses.
+    Raises `CourseError` where there is no such source, or nbgrader refuses.
     """
     name = checked_name(converter.coursedir.assignment_id)
+    if not course.folder(course.source, ".", name).is_dir():
+        raise course.unknown(name)
     try:
         return _generated(converter, name, force=force)
     finally:

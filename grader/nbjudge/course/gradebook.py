@@ -90,7 +90,7 @@ class Record:
             except MissingEntry:
                 rows = None
             if rows is None or not rows.notebooks:
-                raise CourseError(f"the gradebook knows no assignment {name!r}; run `nbjudge generate {name}` first")
+                raise self._course.unknown(name, self.notebooks())
             notebooks = tuple(self._notebook(notebook, name) for notebook in rows.notebooks)
             self._session.rollback()
         return Assignment(name, notebooks, seed, limits or Limits(), self._course.own_files(name))
@@ -112,6 +112,11 @@ class Record:
         finally:
             self._session.rollback()
         return True
+
+    def notebooks(self) -> dict[str, set[str]]:
+        """assignment → the names of its notebooks, for those that were generated."""
+        rows = self._read(lambda: [(str(one.name), one.notebooks) for one in self._gradebook.assignments])
+        return {name: {str(book.name) for book in books} for name, books in rows if books}
 
     def students(self) -> list[str]:
         """The ids of all that the gradebook knows."""

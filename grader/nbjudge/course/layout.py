@@ -16,6 +16,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -27,6 +28,10 @@ FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 DRAFT = ".tmp"
 MOST_LETTERS = 128  # of a name, as nbgrader's gradebook keeps it
 PATTERN = frozenset("/\\\0*?[]")
+CONFIG = "nbgrader_config.py"
+NO_COURSE = "there is no {config} in {root}: run this in the course's folder"
+NOT_GENERATED = "the gradebook knows no assignment {name!r}; run `nbjudge generate {name}` first"
+NO_ASSIGNMENT = "this course has no assignment {name!r}.{nearest} It has {known}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,34 @@ class Course:
             student = path.parts[-depth]
             if not student.startswith(".") and any(fnmatch(student, one) for one in students):
                 yield student, path
+
+    def students(self) -> Iterator[tuple[str, Path]]:
+        """(student, folder) of all that have one under `submitted`, where the course lays assignments into it."""
+        below = self.folder(self.submitted, "STUDENT", "ASSIGNMENT")
+        if below.parts[-2:] != ("STUDENT", "ASSIGNMENT"):
+            return
+        for path in sorted(below.parent.parent.glob("*")):
+            if path.is_dir() and not path.name.startswith("."):
+                yield path.name, path
+
+    def sources(self) -> list[str]:
+        """The assignments that the course has written, released or not."""
+        above = self.folder(self.source, ".", "ASSIGNMENT").parent
+        return sorted({path.parent.name for path in above.glob("*/*.ipynb")})
+
+    def demand_there(self) -> None:
+        """Raises `CourseError` in a folder that is none of a course."""
+        if not ((self.root / CONFIG).is_file() or (self.root / self.source).is_dir()):
+            raise CourseError(NO_COURSE.format(config=CONFIG, root=self.root.absolute()))
+
+    def unknown(self, assignment: str, generated: Collection[str] = ()) -> CourseError:
+        """Why there is nothing of this name in the gradebook, which has those that are `generated`."""
+        known = sorted({*generated, *self.sources()})
+        if assignment in known:
+            return CourseError(NOT_GENERATED.format(name=assignment))
+        near = [one for one in known if one.startswith(assignment)] or get_close_matches(assignment, known)
+        nearest = f" Did you mean {near[0]}?" if near else ""
+        return CourseError(NO_ASSIGNMENT.format(name=assignment, nearest=nearest, known=", ".join(known) or "none yet"))
 
     def own_files(self, assignment: str) -> dict[str, bytes]:
         """The course's data files for `assignment`: everything beside its source notebooks."""

@@ -7,7 +7,7 @@ that was killed at any moment goes on where it stopped, and an unchanged submiss
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -21,6 +21,7 @@ from nbjudge.course import intake, privacy
 from nbjudge.course.gradebook import Record, alone, held
 from nbjudge.course.kept import Kept, is_new, publish, sweep_swaps
 from nbjudge.course.layout import MOST_LETTERS, Course, checked_name, unusable
+from nbjudge.course.office.astray import astray
 from nbjudge.course.office.standings import Standing
 from nbjudge.course.office.tables import Attempt
 from nbjudge.errors import CourseError, DiskFull, GradebookError, ReferenceFailed, StorageError
@@ -34,6 +35,7 @@ UNUSABLE = "a folder of this name isn't looked at: {why}. Rename it to the stude
 RESERVED = "it is what the course's own answers are called by"
 OURS = "not recorded: the grader failed on this submission: {kind}: {error}"
 NOBODY = "nobody handed anything in: no folder matches {folder}"
+ASTRAY = "not graded: {why}"
 ALL_THE_SAME = "--without-reference grades all the same"
 NO_STUDENT = "the gradebook has no such student, and this run was asked to create none"
 SPENT = "one attempt too many: max_attempts allows {most}, and the grades of the last one graded stay"
@@ -101,11 +103,12 @@ def autograde(
     with alone(course, config) as record:
         privacy.close(course)
         known = record.assignment(name, 0)  # complain of a missing assignment before missing submissions
-        folders = _folders(course, name, options)
+        lost = dict(astray(course, name, record.notebooks(), options.students))
+        folders = _folders(course, name, options, lost)
         seed = course.seed(name, new=options.new_seed)
         assignment = replace(known, seed=seed, limits=options.limits)
         kept = Kept(course.state)
-        run = _Run(course, assignment, record, options, kept, progress, len(folders))
+        run = _Run(course, assignment, record, options, kept, progress, len(folders) + len(lost))
         run.sweep()
         if options.reference != "none":
             tell = partial(_tell, course, name, warn, again=False)
@@ -116,6 +119,7 @@ def autograde(
         run.look()
         with _imports_left_alone():
             run.grade(folders, farm)
+        run.pass_over(lost)
     return tuple(sorted(run.entries, key=lambda entry: entry.student))
 
 
@@ -218,11 +222,12 @@ def _tell(course: Course, name: str, warn: Warn, said: list[str], *, again: bool
             warn(sentence)
 
 
-def _folders(course: Course, name: str, options: RunOptions) -> list[tuple[str, Path]]:
+def _folders(course: Course, name: str, options: RunOptions, lost: Mapping[str, str]) -> list[tuple[str, Path]]:
     handed_in = list(course.submissions(name, options.students))
     for pattern in options.students:
         if not any(fnmatch(student, pattern) for student, _ in handed_in):
-            raise CourseError(NOBODY.format(folder=course.folder(course.submitted, pattern, name)))
+            said = [f"\n  {student}: {why}" for student, why in lost.items() if fnmatch(student, pattern)]
+            raise CourseError(NOBODY.format(folder=course.folder(course.submitted, pattern, name)) + "".join(said))
     found = [(student, folder) for student, folder in handed_in if student not in options.excluded]
     if not found:
         raise CourseError("nobody is left to be graded: who handed in is excluded")
@@ -260,6 +265,13 @@ class _Run:
         """Everything that was never judged through the farm; the rest from what is kept."""
         for submission, result in farm(self._left(folders), self.assignment):
             self._record(submission, result)
+
+    def pass_over(self, lost: Mapping[str, str]) -> None:
+        """Who has handed in what nobody looks for: in the table, with the reason, and never recorded."""
+        for student, why in lost.items():
+            if student not in self.options.excluded:
+                who = ascii(student[:MOST_LETTERS]) if nobodys(student) else student
+                self._done(_left_alone(Submission(who, self.assignment.name), ASTRAY.format(why=why)))
 
     def _left(self, folders: list[tuple[str, Path]]) -> Iterator[Submission]:
         """What has to be judged; what hasn't is settled on the way."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from nbjudge.course.gradebook import Record
+from nbjudge.course.layout import Course
+from nbjudge.course.office.astray import astray
 from nbjudge.course.office.requests import RegradeRequest
 from nbjudge.course.office.roster import Roster
 from nbjudge.course.office.standings import Stage, Standing
@@ -75,6 +77,14 @@ def _counts(one: Standing) -> str:
     if one.state is Stage.NOT_GRADED:
         return str(one.state)
     return f"{one.points:g}, {late(one.penalty)}" if one.penalty else f"{one.points:g}"
+
+
+def not_graded(record: Record, course: Course, student: str, assignment: str) -> str:
+    """Why there is nothing to tell of a student: where their work lies instead, or who has any graded."""
+    graded = ", ".join(one.student for one in record.standings(assignment) if one.handed_in) or "nobody yet"
+    lost = dict(astray(course, assignment, record.notebooks())).get(student)
+    why = f"; graded are: {graded}" if lost is None else f": {lost}"
+    return f"{student!r} has no graded submission of {assignment}{why}"
 
 
 def listed(requests: Sequence[RegradeRequest]) -> list[str]:

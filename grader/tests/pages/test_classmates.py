@@ -122,7 +122,7 @@ def test_what_a_student_leaves_as_it_was_given_is_nobody_s_own(course: Path, sai
 
 def test_a_name_that_no_assignment_has_is_said(course: Path) -> None:
     told = python(course, "-m", "nbjudge", "similar", "smalll", status=2)
-    assert "the gradebook knows no assignment 'smalll'" in told
+    assert "this course has no assignment 'smalll'. Did you mean small?" in told
     told = python(course, "-m", "nbjudge", "similar", small.NAME, "--given", "nowhere", status=2)
     assert "there is no folder nowhere" in told
 
