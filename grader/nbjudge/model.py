@@ -171,6 +171,7 @@ class Graded:
     comments: Mapping[str, str | None] = field(default_factory=dict)
     answers: Mapping[str, str] = field(default_factory=dict)  # question → digest of what was answered
     missing: bool = False
+    lost: tuple[str, ...] = ()  # answer cells that weren't in what was handed in
     died: str | None = None
     notes: tuple[str, ...] = ()  # for the instructor
 
@@ -239,7 +240,9 @@ class Result:
 
 def _graded(fields: dict[str, Any]) -> Graded:
     outcomes = tuple(_outcome(outcome) for outcome in fields.pop("outcomes"))
-    return Graded(outcomes=outcomes, notes=tuple(fields.pop("notes")), **fields)
+    for name in ("notes", "lost"):
+        fields[name] = tuple(fields.get(name, ()))
+    return Graded(outcomes=outcomes, **fields)
 
 
 def _outcome(fields: dict[str, Any]) -> Outcome:

@@ -32,6 +32,7 @@ KNOWN_MARKS = 1 << 12
 QUIET = logging.getLogger("grader.quiet")
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
+LOST_ANSWER = "answer cell {name!r} is missing from what was handed in"
 PUT_BACK = "This cell was missing from the submission; the grader put it back.\n\n"
 
 
@@ -137,7 +138,7 @@ def metadata(row: SourceCell) -> dict[str, Any]:
 
 
 def _put_back_missing(cells: list[JsonCell], rows: Sequence[SourceCell]) -> Iterator[str]:
-    """Inserts deleted cells after the one that precedes them in the course; never an answer's stub.
+    """Inserts deleted cells after the one that precedes them in the course; never an answer's stub, which is only told.
 
     A stub put back could redefine what the student wrote in another cell.
     """
@@ -148,6 +149,7 @@ def _put_back_missing(cells: list[JsonCell], rows: Sequence[SourceCell]) -> Iter
             place = places[row.grade_id]
             continue
         if row.solution and not row.grade:
+            yield LOST_ANSWER.format(name=row.grade_id)
             continue
         place += 1
         cells.insert(place, _new_cell(row))

@@ -159,6 +159,7 @@ def _graded(
         outcomes,
         comments,
         answers,
+        lost=questions.lost(document, notebook),
         died=ran.died,
         notes=notes,
     ), ran

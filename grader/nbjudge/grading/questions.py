@@ -181,6 +181,12 @@ def comments(document: Mapping[str, Any], notebook: Notebook) -> Iterable[tuple[
             yield cell.grade_id, "No response." if cell.grade_id in blank and not cell.task else None
 
 
+def lost(document: Mapping[str, Any], notebook: Notebook) -> tuple[str, ...]:
+    """The answer cells that aren't there: their questions fail for names that nobody binds."""
+    present = {grade_id(cell) for cell in document["cells"]}
+    return tuple(cell.grade_id for cell in notebook.cells if cell.solution and cell.grade_id not in present)
+
+
 def unchanged(document: Mapping[str, Any], notebook: Notebook) -> set[str]:
     """The answers that still read as they were released."""
     released = {cell.grade_id: cell.source for cell in notebook.cells if cell.solution}

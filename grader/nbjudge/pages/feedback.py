@@ -36,6 +36,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "many points": "{number} points",
         "waits": "Not graded yet, since a person reads it: {names} ({points}).",
         "lost": "Not graded yet, since the grader itself couldn't judge it: {names} ({points}). A person will look.",
+        "no cell": "Answer cell {name} is missing from what you handed in.",
         "late": "Taken off for lateness: {points}. Before that it was {before}.",
         "held": "What hidden tests asked is shown after {date} UTC.",
         "hidden": "A hidden test failed. What it asked is shown after {date} UTC.",
@@ -74,6 +75,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "many points": "{number} 分",
         "waits": "尚未评分，需要人工批阅：{names}（{points}）。",
         "lost": "尚未评分，因为评分程序自身未能判断：{names}（{points}）。会有人工查看。",
+        "no cell": "你提交的作业中缺少答题单元格 {name}。",
         "late": "因迟交扣 {points}，扣分前为 {before}。",
         "held": "隐藏测试的内容在 {date} UTC 之后显示。",
         "hidden": "有一个隐藏测试没有通过，其内容在 {date} UTC 之后显示。",
@@ -206,6 +208,8 @@ class Sheet:
             if some:
                 points = self._counted(sum(score.max_points for score in some))
                 yield self.words[why].format(names=", ".join(score.grade_id for score in some), points=points)
+        for name in self.graded.lost if self.graded else ():
+            yield self.words["no cell"].format(name=name)
         if self._penalty:
             yield self.words["late"].format(points=self._counted(self._penalty), before=self._sum(every))
         if self.graded is not None and self.graded.died:

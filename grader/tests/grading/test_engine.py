@@ -149,6 +149,10 @@ def test_what_was_deleted_is_put_back_in_its_place_but_never_an_answer_s_stub() 
     ]
     assert kinds(result)["why"] == (Ending.BY_HAND, None, 3.0)
     assert "cell 'f_test' was missing and was put back" in result.notebooks[0].notes
+    assert "answer cell 'f' is missing from what was handed in" in result.notebooks[0].notes
+    assert result.notebooks[0].lost == ("f",)
+    assert Result.from_json(result.to_json()) == result
+    assert not graded(handed_in(*COMPLETE)).notebooks[0].lost
 
 
 def test_a_test_put_back_follows_its_answer() -> None:

@@ -106,6 +106,13 @@ def test_it_says_what_is_known_and_that_a_person_has_still_to_read() -> None:
     assert [(one["name"], one["questions"]) for one in told["beliefs"]] == [("M05", ["area_test"])]
 
 
+def test_an_answer_cell_that_was_deleted_is_named_in_the_page_s_language() -> None:
+    without = replace(RESULT, notebooks=(replace(RESULT.notebooks[0], lost=("double",)),))
+    said = {language: replace(SHEET, result=without, language=language).told()["notes"] for language in WORDS}
+    assert "Answer cell double is missing from what you handed in." in said["en"]
+    assert "你提交的作业中缺少答题单元格 double。" in said["zh_CN"]
+
+
 def test_late_points_are_those_of_this_notebook_and_the_headline_is_what_is_left() -> None:
     scores = (
         Score("nb", "double_test", 17.0, None, 0.0, 50.0, waits=False),
