@@ -30,6 +30,9 @@ c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # passwords go over it: others 
 c.Authenticator.allowed_users = {*said["students"], *said["instructors"]}
 c.Spawner.cmd = [singleuser]
 c.Spawner.environment = path
+# Jupyter's terminals are login shells, which on Debian begin with another PATH: this is the account's shell as it is.
+terminals = """--ServerApp.terminado_settings=shell_command=sh -c 'exec "${SHELL:-sh}"'"""
+c.Spawner.args = [terminals]
 c.Spawner.default_url = "/lab"
 
 
@@ -65,6 +68,7 @@ note = Path(".grader_server")
 pid, _, when = note.read_text().partition(" ") if note.exists() else ("", "", "")
 if not when or began(pid) != when:
     note.write_text(f"{os.getpid()} {began(os.getpid())}")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # which a hub started by `… &` in a script ignores, and hands on
     os.execvp(sys.argv[1], sys.argv[1:])
 there = os.pidfd_open(int(pid))
 ways = iter([signal.SIGTERM])
@@ -89,6 +93,7 @@ c.JupyterHub.services = [
             "-c",
             STANDS_IN,
             singleuser,
+            terminals,
             f"--ServerApp.root_dir={home}",
             "--ServerApp.default_url=/formgrader",
             "--ServerApp.answer_yes=True",  # a hub ends it by Ctrl+C, which else asks a terminal, for half a minute

@@ -390,16 +390,17 @@ def _hub(options: argparse.Namespace) -> int:
     if lacking := hubs.lacking(hub):
         _say(lacking)
     if options.check:
-        _say("\n".join(f"{place.path} {wrong}" for place, wrong in laid) or "All is as it has to be.")
+        _say("\n".join(f"{place.path} {wrong}" for place, wrong in laid) or hubs.IN_ORDER)
         return SOME_NOT if laid else ALL_GRADED
     if os.getuid() != 0:
         raise CourseError("other accounts' files are laid by root: sudo nbjudge hub FILE, or --check")
-    for place, wrong in laid:
-        hubs.put(place)
-        _say(f"{place.path}: {wrong.replace(' and ', ', ')}; done")
+    for place, _ in laid:
+        _say(hubs.put(place))
     course = hubs.home(hub.grader) / hub.directory
-    given = counted(hubs.give(course, hub.grader), "file or folder", "files and folders")
-    _say(f"{course}: {given} given to {hub.grader} alone")
+    if given := hubs.give(course, hub.grader):
+        _say(f"{course}: {counted(given, 'file or folder', 'files and folders')} given to {hub.grader} alone")
+    elif not laid:
+        _say(hubs.IN_ORDER)
     return ALL_GRADED
 
 

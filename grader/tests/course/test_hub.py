@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import pwd
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from nbgrader.api import Gradebook
-from traitlets.config import PyFileConfigLoader
+from traitlets.config import Config, PyFileConfigLoader
 
 from nbjudge.__main__ import main
 from nbjudge.course.office import hub as hubs
@@ -88,9 +92,14 @@ def test_what_is_laid_is_as_it_has_to_be(tmp_path: Path, grader: str, capsys: py
     (home / "course").mkdir()
     (home / "course/gradebook.db").write_text("points")
     (home / "course/gradebook.db").chmod(0o666)
-    assert main(command) == 0
-    assert main([*command, "--check"]) == 0
     capsys.readouterr()
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert f"{tmp_path / 'exchange'}: made\n" in told
+    assert f"{home / 'course'}: 1 file or folder given to {grader} alone\n" in told
+    for again in (command, [*command, "--check"]):
+        assert main(again) == 0
+        assert capsys.readouterr().out.splitlines()[1:] == ["All is as it has to be."]
     (home / "course").chmod(0o755)
     assert main([*command, "--check"]) == 1
     assert "course has mode 0755, not 0700" in capsys.readouterr().out
@@ -255,6 +264,67 @@ def test_the_graders_tools_are_off_but_for_the_grader(tmp_path: Path, grader: st
         command = [sys.executable, "-c", asked, str(tmp_path / "env/etc/jupyter")]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert json.loads(done.stdout) == expected
+
+
+@pytest.fixture
+def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """The hub's settings, with an account that every machine has."""
+    monkeypatch.setenv("HUB_TOML", str(written(tmp_path, GOOD.format(grader="nobody", exchange="/exchange"))))
+    monkeypatch.chdir(tmp_path)
+    return PyFileConfigLoader(str(DEPLOYED)).load_config()
+
+
+@pytest.mark.parametrize("whose", ["student", "grader"])
+def test_a_terminal_finds_the_commands_that_its_server_finds(deployed: Config, tmp_path: Path, whose: str) -> None:
+    """A login shell, as Jupyter's own choice is, doesn't: /etc/profile sets PATH anew."""
+    given = deployed.Spawner.args if whose == "student" else deployed.JupyterHub.services[0]["command"][3:]
+    asked = (
+        "import json, sys; from jupyter_server.serverapp import ServerApp; app = ServerApp(); "
+        "app.initialize(['--allow-root', *sys.argv[1:]]); "
+        "print(json.dumps(app.web_app.settings['terminal_manager'].shell_command))"
+    )
+    environment = {**ENVIRONMENT, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    told = subprocess.run(
+        [sys.executable, "-c", asked, *(one for one in given if "terminado" in one)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    shell = json.loads(told.stdout.splitlines()[-1])
+    shown = subprocess.run(shell, env=environment, input="echo $PATH\n", capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == environment["PATH"]
+
+
+def test_the_grader_s_server_ends_by_ctrl_c_however_its_hub_was_started(deployed: Config, tmp_path: Path) -> None:
+    """In a script `jupyterhub &` ignores SIGINT, and so does all that it starts."""
+    command = deployed.JupyterHub.services[0]["command"][:3]
+    ignoring = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command, "sleep", "60"]
+    running = subprocess.Popen(ignoring, cwd=tmp_path)
+    try:
+        while not Path(f"/proc/{running.pid}/cmdline").read_bytes().startswith(b"sleep"):
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(10) == -signal.SIGINT
+    finally:
+        running.kill()
+        running.wait()
+
+
+def test_the_unit_is_one_that_systemd_takes_and_starts_the_hub_where_its_settings_lie(tmp_path: Path) -> None:
+    page = (DEPLOYED.parents[2] / "docs/hub.md").read_text(encoding="utf-8")
+    said = (DEPLOYED.parent / "seegrad-hub.service").read_text(encoding="utf-8")
+    unit = configparser.ConfigParser()
+    unit.read_string(said)
+    folder, program = unit["Service"]["WorkingDirectory"], unit["Service"]["ExecStart"]
+    assert f"cd {folder} && {program}  " in page
+    assert "install -m 644 deploy/hub/seegrad-hub.service /etc/systemd/system" in page
+    assert unit["Service"]["KillMode"] == "process", "a restart of the hub costs no student a kernel"
+    if analyze := shutil.which("systemd-analyze"):
+        there = tmp_path / "seegrad-hub.service"
+        there.write_text(said.replace(program, sys.executable), encoding="utf-8")
+        done = subprocess.run([analyze, "verify", str(there)], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_hub_that_is_deployed_names_the_accounts_that_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from nbjudge.errors import CourseError
 EXTENSIONS = ("formgrader", "create-assignment", "course-list")  # the grader's alone
 SERVER_SIDE = ("nbgrader.server_extensions.formgrader", "nbgrader.server_extensions.course_list")
 ALL, OWN, LISTED, DROP_BOX = 0o1777, 0o700, 0o755, 0o733  # of the exchange's folders; a drop box is written, not read
+IN_ORDER, NOT_THERE = "All is as it has to be.", "is not there"
 HUB_FILE = "zz_hub.json"  # the last in its folder: it has the last word
 SOLUTIONS = (
     "every student reads what lies around {prefix}, and {clone} has the solutions and hidden tests: "
@@ -222,7 +223,7 @@ def differing(place: Laid) -> str:
     try:
         found = place.path.lstat()
     except FileNotFoundError:
-        return "is not there"
+        return NOT_THERE
     if stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode) != (place.text is None):
         return f"is no {'folder' if place.text is None else 'file'} of its own"
     wrong = []
@@ -235,8 +236,8 @@ def differing(place: Laid) -> str:
     return " and ".join(wrong)
 
 
-def put(place: Laid) -> None:
-    """Makes it so: raises CourseError where somebody else's thing stands in its way.
+def put(place: Laid) -> str:
+    """Makes it so, and says what that was: raises CourseError where somebody else's thing stands in its way.
 
     What an account has made for itself it may hold open, or swap for a link: it is never taken over.
     """
@@ -255,6 +256,7 @@ def put(place: Laid) -> None:
         os.fchmod(held, place.mode)
     finally:
         os.close(held)
+    return f"{place.path}: {'made' if wrong == NOT_THERE else wrong.replace(' and ', ', ') + '; mended'}"
 
 
 def _called(owner: int) -> str:
