@@ -177,9 +177,10 @@ def _row(pair: Pair) -> tuple[str, str, str, str]:
 
 def said(compared: Compared, language: str = "en") -> str:
     """What was compared, and what a pair needs to be told."""
-    found = compared.found
-    usual, bound = f"{found.usual:.2f}", f"{found.bound:.2f}"
-    return WORDS[language]["said"].format(count=len(compared.texts), usual=usual, bound=bound)
+    found, say, count = compared.found, WORDS[language], len(compared.texts)
+    if found.usual is None:
+        return say["said_of_few"].format(count=count, bound=f"{found.bound:.2f}")
+    return say["said"].format(count=count, usual=f"{found.usual:.2f}", bound=f"{found.bound:.2f}")
 
 
 def _not_compared(compared: Compared, language: str = "en") -> Iterator[str]:

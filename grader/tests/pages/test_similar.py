@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nbjudge.pages.classmates import Compared, said
 from nbjudge.pages.similar.fingerprints import GRAM, WINDOW, Prints, grams, prints, winnowed
 from nbjudge.pages.similar.pairs import LEAST_TOKENS, Found, covered, many, nearer, passages
 from nbjudge.shown.patience import patience
 from nbjudge.shown.tokens import tokens_of
 from nbjudge_tests.classroom import authors
+from nbjudge_tests.classroom.small import ROOT
 
 Words = st.lists(st.sampled_from("abcdef"), max_size=60)
 
@@ -188,6 +190,25 @@ def test_the_nearness_is_what_comparing_every_text_with_every_text_gives(group: 
     assert len(found.pairs) >= 3
 
 
+def test_of_two_or_three_nobody_says_what_is_usual(group: dict[str, Prints]) -> None:
+    """It would be the nearness of the nearest pair itself."""
+    few, ours = list(group.values())[:2], authors.program(2000)
+    pair = [taken("c0", ours), taken("c1", authors.renamed(ours))]
+    for told in (pair, [*pair, few[0]]):
+        found = nearer(told, ())
+        assert (found.usual, found.bound, pairs(found)) == (None, 0.9, [("c0", "c1")])
+        assert "too few to say what is usual; a pair is told from 0.90 on" in said(_compared(found, told))
+    found = nearer([*pair, *few], ())
+    assert found.usual is not None
+    assert f"is {found.usual:.2f}; a pair is told from {found.bound:.2f} on" in said(_compared(found, [*pair, *few]))
+    page = " ".join((ROOT / "docs/grading.md").read_text(encoding="utf-8").split())
+    assert "In a class of two or three there is no usual: a pair is told there from 0.90 on." in page
+
+
+def _compared(found: Found, told: Sequence[Prints]) -> Compared:
+    return Compared("small", found, {one.owner: () for one in told}, {}, {})
+
+
 @given(st.lists(st.tuples(Words, Words), max_size=6))
 def test_the_order_of_the_class_means_nothing(written: list[tuple[list[str], list[str]]]) -> None:
     told = [prints(str(place), list(map(spelled, texts))) for place, texts in enumerate(written)]
@@ -202,8 +223,8 @@ def test_a_text_of_one_token_is_one_passage_and_takes_no_time(group: dict[str, P
 
 
 def test_nobody_and_a_class_of_one_make_no_pair() -> None:
-    assert nearer([], ()) == nearer([taken("s", "")], ()) == Found((), 0.0)
-    assert nearer([taken("s", authors.program(1))], ()) == Found((), 0.0)
+    assert nearer([], ()) == nearer([taken("s", "")], ()) == Found((), None)
+    assert nearer([taken("s", authors.program(1))], ()) == Found((), None)
 
 
 def test_passages_are_the_common_text_on_both_sides(group: dict[str, Prints]) -> None:

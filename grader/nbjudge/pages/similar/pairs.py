@@ -17,6 +17,7 @@ from nbjudge.pages.similar.fingerprints import GRAM, Prints, Spot
 
 LEAST_TOKENS = 60  # that both have in common: what is shorter may be written alike by chance
 ALWAYS = 0.9  # a pair is told from here on, however near the whole class is
+FEWEST = 4  # of fewer the nearest pair itself is the median
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,18 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a class yields: its pairs, the nearest first, and how near a submission usually is to its nearest."""
+    """What a class yields: its pairs, the nearest first, and how near a submission usually is to its nearest.
+
+    So few that nothing is usual among them have None there.
+    """
 
     pairs: tuple[Pair, ...]
-    usual: float
+    usual: float | None
 
     @property
     def bound(self) -> float:
         """From which nearness on a pair is told: a third of the way from what is usual to the same text."""
-        return min(ALWAYS, (1 + 2 * self.usual) / 3)
+        return ALWAYS if self.usual is None else min(ALWAYS, (1 + 2 * self.usual) / 3)
 
 
 def many(students: int) -> int:
@@ -91,12 +95,14 @@ def _together(holders: Mapping[int, Sequence[int]], weights: Mapping[int, float]
     return found
 
 
-def _usual(near: Mapping[tuple[int, int], float], places: Sequence[int]) -> float:
+def _usual(near: Mapping[tuple[int, int], float], places: Sequence[int]) -> float | None:
     """How near a submission is to its nearest: the median of the class."""
+    if len(places) < FEWEST:
+        return None
     best = dict.fromkeys(places, 0.0)
     for pair, value in near.items():
         best.update((place, value) for place in pair if value > best[place])
-    return statistics.median(best.values()) if best else 0.0
+    return statistics.median(best.values())
 
 
 def _pair(both: Sequence[Prints], nearness: float, weights: Mapping[int, float]) -> Pair:

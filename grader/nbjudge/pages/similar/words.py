@@ -12,6 +12,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "anything.",
         "said": "Submissions compared: {count}. Usually a submission's nearness to its nearest is {usual}; a pair is "
         "told from {bound} on.",
+        "said_of_few": "Submissions compared: {count}, too few to say what is usual; a pair is told from {bound} on.",
         "how": "How this is found",
         "method": "Texts are compared as tokens: names, comments, white space, the spelling of literals and the order "
         "of cells don't count. What the course itself has written (release, tests, solution) is taken out, and what "
@@ -37,6 +38,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "pairs": "共 {count} 对",
         "hint": "这里只提示该看哪里，绝不是评分：下结论之前，请通读两份文字，并向两位学生了解情况。",
         "said": "共比较了 {count} 份作业。一份作业与其最接近者的接近度通常为 {usual}；从 {bound} 起才会列出。",
+        "said_of_few": "共比较了 {count} 份作业，数量太少，无法说明通常的接近度；从 {bound} 起才会列出。",
         "how": "如何找出",
         "method": "文字按记号比较：名称、注释、空白、字面量的写法和单元格的顺序都不计。"
         "课程自己写的内容（发布版、测试、解答）以及班上许多人相同的内容都会去掉。其余内容，拥有的人越少，权重越大。接近度表示写得较少的一方有多少内容另一方也有，"
