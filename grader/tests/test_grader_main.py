@@ -18,7 +18,7 @@ from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python
 
 DONE = (
-    Outcome("a", Ending.PASSED, 2.0, 2.0),
+    Outcome("a", Ending.PASSED, 2.0, 2.0, claims=("requires_grad",)),
     Outcome("b", Ending.FAILED, 0.0, 1.0, claims=("is_leaf",)),
     Outcome("c", Ending.BY_HAND, None, 3.0),
 )
@@ -34,7 +34,7 @@ def test_the_table_says_all_that_an_instructor_needs() -> None:
         "student  score  questions                      remark",
         "-----------------------------------------------------",
         "ada      2/6    1 passed, 1 failed, 1 by hand  the process ended with status 9; cell 'x' was put back; "
-        "1 question rests on the student's word",
+        "1 question rests on the student's word (a), nothing has to be done",
         "carl     –                                     refused: not JSON",
         "",
         "1 graded, 1 refused; 1.2 s of work",

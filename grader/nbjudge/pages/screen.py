@@ -118,6 +118,9 @@ def _remarks(entry: Entry) -> Iterable[str]:
     if entry.problem:
         yield entry.problem
     yield from attention(entry.result)
+    if words := [outcome.grade_id for outcome in entry.result.outcomes if _rests_on_a_word(outcome)]:
+        rest = counted(len(words), "question rests", "questions rest")
+        yield f"{rest} on the student's word ({', '.join(words)}), nothing has to be done"
     if entry.standing and entry.standing.penalty:
         yield late(entry.standing.penalty)
     again = (
@@ -137,9 +140,11 @@ def attention(result: Result) -> Iterable[str]:
         if graded.died:
             yield graded.died
         yield from graded.notes
-    claims = [outcome for outcome in result.outcomes if outcome.claims]
-    if claims:
-        yield counted(len(claims), "question rests on the student's word", "questions rest on the student's word")
+
+
+def _rests_on_a_word(outcome: Outcome) -> bool:
+    """Points that are there by it: past a tenth of the assignment's they have waited for a person instead."""
+    return bool(outcome.claims and outcome.points)
 
 
 def late(penalty: float) -> str:
@@ -258,8 +263,9 @@ def _question(score: Score, outcome: Outcome | None, cells: Sequence[JsonCell]) 
         yield from _failed_line(outcome, _test(score, cells))
         if outcome.kind is not Ending.PASSED:
             yield from (f"    {line}" for line in _raised(score, cells))
-        if outcome.claims:
+        if _rests_on_a_word(outcome):
             yield f"    rests on the student's word: {', '.join(outcome.claims)}"
+            yield "    nothing has to be done; who wants to be sure looks in the answer whether that is so"
     if score.manual is not None:
         yield f"    a person gave {score.manual:g}; the grader {'nothing' if score.auto is None else f'{score.auto:g}'}"
     if score.extra:

@@ -19,7 +19,7 @@ from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.items import FEWEST, QuestionStatistics, items
 from nbjudge.pages.regrade import moves, rows
 from nbjudge.pages.report import KINDS, page
-from nbjudge.pages.screen import columns, explain, summary
+from nbjudge.pages.screen import columns, explain, summary, table
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python
 
@@ -266,13 +266,21 @@ def test_why_tells_question_by_question() -> None:
         "bo, ps1: 0 of 4 points, waiting for a person",
         "0.5 of 0 points taken off for lateness",
     ]
-    assert said[3:9] == [
-        "q1  failed: 0 of 2",
-        *(f"    {line}" for line in MESSAGE.splitlines()),
-        "    rests on the student's word: is_leaf",
-    ]
+    assert said[3:8] == ["q1  failed: 0 of 2", *(f"    {line}" for line in MESSAGE.splitlines())]
     assert "    waits for a person to look at it" in said
     assert said[-1].startswith("To override: formgrader, Manual Grading, ps1")
+
+
+def test_points_that_rest_on_a_word_are_told_with_what_to_do_and_where_there_are_none_nothing_is() -> None:
+    for kind, points, told in ((Ending.PASSED, 2.0, True), (Ending.FAILED, 0.0, False), (Ending.BY_HAND, None, False)):
+        rests = Result(
+            "k", "bo", "ps1", None, (Graded("nb", "{}", (Outcome("q1", kind, points, 2.0, claims=("==",)),)),)
+        )
+        bo = standing("bo", score("q1", points or 0.0))
+        said = explain(bo, rests)
+        assert ("rests on the student's word: ==\n    nothing has to be done; who wants to be sure" in said) is told
+        assert ("1 question rests on the student's word (q1), nothing" in table([Entry("bo", rests, None)])) is told
+        assert "To be looked atNobody." in Tags(page("ps1", [bo], {"bo": rests})).text
 
 
 HIDING = """assert primes(3) == [2, 3]
