@@ -191,7 +191,7 @@ def _grade(converter: SandboxedAutograde, options: argparse.Namespace) -> int:
     from nbjudge.pages.screen import ProgressBar, table
 
     with ProgressBar() as progress:
-        entries = converter.grade_class(progress.show, new_seed=options.new_seed, say=print)
+        entries = converter.grade_class(progress.show, new_seed=options.new_seed, say=progress.say)
     known = any(one.before and one.before.handed_in for one in entries)
     _say("\n".join([table(entries), *converter.warnings, "", *(told(entries) or [NO_MOVE] * known)]))
     return SOME_NOT if any(entry.problem for entry in entries) else ALL_GRADED

@@ -61,6 +61,35 @@ def test_a_bar_in_a_terminal_and_a_line_a_student_in_a_log(terminal: bool, monke
         assert screen.getvalue() == "1/2 ada: refused: not JSON\n2/2 ada: refused: not JSON\n"
 
 
+def test_what_is_said_meanwhile_has_a_line_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()  # both streams are one window
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdout", screen)
+    with ProgressBar() as progress:
+        progress.show(Entry("ada", Result("k", "ada", "ps1", None)), 1, 2)
+        progress.say("The gradebook as it was: here")
+    shown = [line.rpartition("\r")[2].rstrip() for line in screen.getvalue().split("\n")]
+    assert "The gradebook as it was: here" in shown
+
+
+def test_a_remark_that_has_no_room_stands_below_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "60")
+    why = "refused: 'nb.ipynb' is not a notebook: its JSON breaks off or is damaged at line 1, column 7"
+    entries = [
+        Entry("ada", Result("k", "ada", "ps1", None, refusal="not JSON"), "refused: not JSON"),
+        Entry("kofi", Result("k", "kofi", "ps1", None, refusal=why), why),
+    ]
+    assert table(entries).splitlines()[2:6] == [
+        "ada      –                 refused: not JSON",
+        "kofi     –",
+        "    refused: 'nb.ipynb' is not a notebook: its JSON breaks",
+        "    off or is damaged at line 1, column 7",
+    ]
+    monkeypatch.setattr(sys, "stdout", io.StringIO())  # a file, a pipe: one line a student
+    assert f"kofi     –                 {why}" in table(entries).splitlines()
+
+
 @pytest.mark.parametrize("arguments", [[], ["autograde"], ["unknown", "x"]])
 def test_a_wrong_call_is_told_how_to(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

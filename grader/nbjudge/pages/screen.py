@@ -6,9 +6,12 @@ Why, question by question: what was asked, came and was expected, and who may ch
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from tqdm import tqdm
@@ -18,7 +21,7 @@ from nbjudge.grading.batch import Entry
 from nbjudge.grading.questions import MOST_CELLS, counted_cells, raised
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.shown.hidden import marked_lines
-from nbjudge.shown.text import counted, one_line
+from nbjudge.shown.text import counted, one_line, printable
 
 SCORED_BY_HAND = "scored by hand"
 BROKE_RULES = "broke the rules"
@@ -28,6 +31,9 @@ OVERRIDE = (
     "instead of the grader's, and stays when the submission is graded again."
 )
 NOT_KEPT = "What the judge said is not kept any more; `nbjudge autograde {assignment} --student {student}`"
+
+
+BELOW = "    "
 
 
 class ProgressBar:
@@ -54,6 +60,10 @@ class ProgressBar:
         self._bar.set_postfix_str(one_line(entry.student))
         self._bar.update(done - self._bar.n)
 
+    def say(self, text: str) -> None:
+        """A line of its own, above the bar where there is one."""
+        tqdm.write(printable(text), file=sys.stdout)
+
 
 def summary(entry: Entry) -> str:
     """One line on one student, for a terminal or a log.
@@ -75,22 +85,39 @@ def _points(entry: Entry, of: str) -> str:
     return f"{one.points:g}{of}{sum(score.max_points for score in one.scores):g}"
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+def columns(rows: Sequence[Sequence[str]], most: int | None = None) -> list[str]:
     """Rows as lines of equal columns, a rule below the first; the last column may be as long as it likes.
 
-    Each row is one line, whatever its texts hold.
+    Each row is one line, whatever its texts hold; what of it has no room in a line of `most` letters stands below it.
+    By itself that is as many as a terminal has, and without one any number.
 
     >>> print(*columns([["a", "b"], ["long", "c"]]), sep="|")
     a     b|-------|long  c
+    >>> print(*columns([["a", "b"], ["long", "all that was wrong"]], 15), sep="|")
+    a     b|-------|long|    all that|    was wrong
     """
+    most = _width() if most is None else most
     rows = [[one_line(text) for text in row] for row in rows]
     last = len(rows[0]) - 1
     widths = [max(len(row[column]) for row in rows) for column in range(last)]
-    lines = [
+    head, *lines = (
         "  ".join([*(text.ljust(width) for text, width in zip(row[:last], widths, strict=True)), row[last]]).rstrip()
         for row in rows
-    ]
-    return [lines[0], "-" * len(lines[0]), *lines[1:]]
+    )
+    fitted = (_fitted(line, row[last], most) for line, row in zip(lines, rows[1:], strict=True))
+    return [head, "-" * len(head), *chain.from_iterable(fitted)]
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def _fitted(line: str, text: str, most: int) -> list[str]:
+    """A line that ends in `text`, which stands in lines of its own where that one would be too long."""
+    if not 0 < most < len(line):
+        return [line]
+    below = textwrap.wrap(text, most, initial_indent=BELOW, subsequent_indent=BELOW, break_on_hyphens=False)
+    return [line.removesuffix(text).rstrip(), *below]
 
 
 def table(entries: Sequence[Entry]) -> str:
