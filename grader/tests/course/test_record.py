@@ -73,8 +73,8 @@ def test_data_beside_the_source_belongs_to_the_assignment(course: Course, record
     assert record.assignment(small.NAME, 5).files == {"data.csv": b"1,2"}
 
 
-def test_an_unknown_assignment_names_the_command_that_is_missing(record: Record) -> None:
-    with pytest.raises(CourseError, match="nbjudge generate other"):
+def test_an_unknown_assignment_is_told_with_those_that_there_are(record: Record) -> None:
+    with pytest.raises(CourseError, match=r"this course has no assignment 'other'\. It has small$"):
         record.assignment("other", 5)
 
 
