@@ -225,7 +225,7 @@ def test_what_a_cut_explains_is_told_once() -> None:
 
 
 def test_what_a_new_head_stands_in_for_is_not_told_to_be_switched_on() -> None:
-    """The frozen one learns no more, and that is as it should be: the new one of its name is what no optimiser holds."""
+    """The frozen one learns no more, as it should be: the new one of its name is what no optimiser holds."""
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 5))
     with seegrad.record() as rec:
         for parameter in model.parameters():
