@@ -61,15 +61,16 @@ def _folders() -> tuple[str, ...]:
 
 @contextmanager
 def speaking(lang: str | None) -> Iterator[str]:
-    """In this block `_` speaks `language(lang)`, which is also what the block is given.
+    """In this block `_` speaks `lang`, else what was spoken before, else `language()`; the block is given which.
 
-    >>> with speaking("zh") as lang:
+    >>> with speaking("zh"), speaking(None) as lang:
     ...     lang
     'zh_CN'
     """
-    token = _spoken.set(language(lang))
+    spoken = known(lang) or _spoken.get() or language()
+    token = _spoken.set(spoken)
     try:
-        yield _spoken.get() or "en"
+        yield spoken
     finally:
         _spoken.reset(token)
 
@@ -86,7 +87,7 @@ def _(template: str) -> str:
 
 def counted(one: str, many: str, count: int) -> str:
     """The template for this count: languages differ in how many forms they have."""
-    return _catalogue(_spoken.get() or language()).ngettext(one, many, count)
+    return catalogue(_spoken.get() or language()).ngettext(one, many, count)
 
 
 def together(*sentences: str) -> str:
@@ -113,9 +114,10 @@ def closed(text: str) -> str:
 
 def translate(template: str, lang: str) -> str:
     """The template in `lang`, English where there's none."""
-    return _catalogue(lang).gettext(template) if template else template
+    return catalogue(lang).gettext(template) if template else template
 
 
 @cache
-def _catalogue(lang: str) -> gettext.NullTranslations:
+def catalogue(lang: str) -> gettext.NullTranslations:
+    """All that is said in a language."""
     return gettext.translation(DOMAIN, LOCALE, [lang], fallback=True)

@@ -29,7 +29,7 @@ NAMES = ("data_written", "hidden_state", "leaf_updated", "never_cleared")
 FLIP = ":::{flip} data_written\n:::\n"
 INDEX = {
     "en": f"# A small site\n\n{FLIP}\n[A document](docs/one.md)\n\n:::{{toctree}}\ngallery/index\ndocs/one\napi\n:::\n",
-    "zh_CN": f"# 小网站\n\n{FLIP}\n:::{{toctree}}\ngallery/index\n:::\n",
+    "zh_CN": f"# 小网站\n\n写成两行\n的一句话\n\n{FLIP}\n:::{{toctree}}\ngallery/index\n:::\n",
 }
 DOCUMENT = """# A document
 
@@ -140,6 +140,14 @@ def test_a_page_leads_to_itself_in_the_other_language(site: Path, tab: Page) -> 
     tab.get_by_role("link", name="中文").click()
     expect(tab.get_by_role("heading", level=1)).to_contain_text("小网站")  # that document has no Chinese
     assert wrong == []
+
+
+def test_a_chinese_page_says_nothing_in_english(site: Path) -> None:
+    page = (site / "zh_CN" / "index.html").read_text(encoding="utf-8")
+    for words in ("Next", "Previous", "Made with", "Skip to content", "Back to top", "Toggle "):
+        assert words not in page
+    for words in ("下一页", "回到顶部", "<p>写成两行的一句话</p>"):
+        assert words in page
 
 
 def test_a_link_to_what_is_no_page_is_words(site: Path, tab: Page) -> None:

@@ -7,6 +7,7 @@ import io
 import re
 import tomllib
 import warnings
+from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -145,6 +146,15 @@ def test_what_a_program_prints_is_text(lang: str) -> None:
     assert "<b>&" not in page
     assert page.count("</script>") == 1
     assert "&lt;/script&gt;" in page
+
+
+def test_what_was_found_is_said_in_the_page_s_language() -> None:
+    program = PROGRAMS["data_written"]
+    (found,) = plays(program)[program.choices[0]].recording.diagnoses
+    for lang, head in (("en", "WRONG GRADIENT: silent corruption"), ("zh_CN", "梯度错误：静默出错")):
+        page = program_html(program, lang)
+        assert f"<strong>{head}</strong>" in page
+        assert escape(found.message(lang)[:6]) in page.partition("<tbody>")[2].partition("</tbody>")[0]
 
 
 def test_each_chapter_with_mistakes_has_programs_of_the_gallery() -> None:

@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxDirective
 
-from seegrad.words.languages import marked, translate
+from seegrad.words.languages import CHINESE, catalogue, marked, translate
 
 HAN = "\u4e00-\u9fff"
 SPLIT = """
@@ -28,7 +28,8 @@ function splitQuery(query) {
   return found;
 }
 """.replace("HAN", HAN)
-
+WRAPPED = re.compile(f"(?<=[{CHINESE}])\n(?=[{CHINESE}])")
+"""Where a paragraph's line ends in its file: a browser makes a blank of it, which Chinese doesn't have."""
 
 PICTURES = "pictures"
 TALL = ' class="tall"'
@@ -39,6 +40,16 @@ MISSING = {
 NO_HEADER = re.compile(r'<th class="head[^"]*"><p></p></th>')  # a corner of a table names no column
 RESULTS = '<div id="search-results"></div>'
 SEARCH = marked("Search this site")
+ASKED = (marked("Next"), marked("Previous"), marked("Home"), marked("Back to top"), marked("Made with "))
+"""What the theme asks Sphinx's own catalogue for, which hasn't got it."""
+UNASKED = (
+    marked("Skip to content"),
+    marked("Toggle navigation of "),
+    marked("Toggle site navigation sidebar"),
+    marked("Toggle table of contents sidebar"),
+    marked("Toggle Light / Dark / Auto color theme"),
+)
+"""What the theme writes in English without asking."""
 LABELS = {"sidebar-drawer": marked("All pages"), "toc-drawer": marked("On this page")}
 
 
@@ -96,6 +107,8 @@ def learn(app: Sphinx, parts: Parts) -> None:
     for name in ("flip", "chapter", "cards"):
         app.add_directive(name, type("_Inserted", (_Inserted,), {"parts": parts}))
     app.add_search_language(SearchPairs)
+    app.translator.add_fallback(catalogue(str(app.config.language)))
+    app.connect("source-read", lambda _app, _page, source: source.__setitem__(0, WRAPPED.sub("", source[0])))
     app.connect("html-page-context", lambda *given: _dressed(parts, *given))
 
 
@@ -131,6 +144,8 @@ def mended(page: str, lang: str) -> str:
         page = page.replace(wrong, right)
     page = page.replace(RESULTS, f"<h1>{translate(SEARCH, lang)}</h1>{RESULTS}")
     page = NO_HEADER.sub("<td></td>", page)
+    for words in UNASKED:
+        page = page.replace(words, translate(words, lang))
     for part, words in LABELS.items():
         page = page.replace(f'<aside class="{part}', f'<aside aria-label="{translate(words, lang)}" class="{part}')
     return page

@@ -34,6 +34,7 @@ WORDS = {
     "says": marked("torch says"),
     "prints": marked("prints"),
     "nothing": marked("nothing"),
+    "told": marked("{what}: {said}"),
 }
 
 
@@ -71,7 +72,7 @@ def _data(done: Play, labels: list[str], lang: str) -> dict[str, Any]:
     says = found[0]["title"] if found else translate(WORDS["nothing"], lang)
     return {
         "rows": [_row(label, done, lang) for label in labels],
-        "says": f"{translate(WORDS['found'], lang)}: {says}",
+        "says": _told(translate(WORDS["found"], lang), says, lang),
         "scene": draw(done.recording, None, lang).to_data(),
     }
 
@@ -87,7 +88,12 @@ def _row(label: str, done: Play, lang: str) -> str:
 def _finding(found: dict[str, Any], lang: str) -> str:
     severity = translate(SEVERITY[found["severity"]], lang)
     message = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(found["message"]))
-    return f'<p class="sw-{found["severity"]}"><strong>{severity}: {escape(found["title"])}</strong><br>{message}</p>'
+    head = escape(_told(severity, found["title"], lang))
+    return f'<p class="sw-{found["severity"]}"><strong>{head}</strong><br>{message}</p>'
+
+
+def _told(what: str, said: str, lang: str) -> str:
+    return translate(WORDS["told"], lang).format(what=what, said=said)
 
 
 def _lines(program: FlippedProgram) -> list[tuple[int, str, str, list[tuple[int, str]]]]:
