@@ -71,3 +71,19 @@ def test_an_exercise_fits_a_telephone(tab: Page, tmp_path: Path) -> None:
             "(() => { const q = document.querySelector('.sg-q'); return [q.clientWidth, q.scrollWidth]; })()"
         )
         assert used <= room + 1
+
+
+CODE_BESIDE_NUMBERS = """[...document.querySelectorAll('.sg-cd li')].map((line) => {
+  const range = document.createRange();
+  range.selectNodeContents(line.querySelector('button') ?? line);
+  const left = line.getBoundingClientRect().left + line.clientLeft;
+  const numbersEnd = left + parseFloat(getComputedStyle(line, '::before').width);
+  return range.getClientRects()[0].left - numbersEnd;
+})"""
+
+
+def test_no_number_of_a_line_lies_on_its_code(tab: Page, tmp_path: Path) -> None:
+    """A button within the line would be indented a second time."""
+    for each in picked("05_data_versus_detach"):
+        visit(tab, tmp_path, pair_page([each.scene], ""))
+        assert min(tab.evaluate(CODE_BESIDE_NUMBERS)) >= 4
