@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ SCHEMA = 1
 """Raised when a key of a finding changes its meaning or goes; a new key doesn't raise it."""
 
 SEVERITY = {"error": marked("error"), "wrong": marked("WRONG GRADIENT"), "note": marked("note")}
+
+CLAUSE = re.compile(r"(?:`[^`]*`|[^`:;.：；。]|[:;.](?=\S))+")
+"""Up to the first stop that stands in no code and no number."""
 
 
 def findings(recording: Recording, lang: str | None = None) -> list[dict[str, Any]]:
@@ -75,6 +79,20 @@ def heading(diagnosis: Diagnosis, here: Path) -> str:
     where = f"{near(place.file, here)}:{place.line}: " if place else ""
     severity, kind = _(SEVERITY[diagnosis.severity]), title(diagnosis)
     return f"{where}{severity}: {kind}"
+
+
+def brief(diagnosis: Diagnosis, here: Path) -> str:
+    """What is told of a finding beside other matters: its heading, and the first clause of what happened.
+
+    >>> from seegrad.words.phrases import Phrase
+    >>> line = Place("train.py", 3, "y = x[a:b].mean()")
+    >>> said = Phrase("Line 3 (`y = x[a: b]`) scales by 0.5 twice: once is enough.")
+    >>> print(brief(Diagnosis("twice", "note", False, line, None, None, None, said=said), Path()))
+    train.py:3: note: twice
+        Line 3 (`y = x[a: b]`) scales by 0.5 twice
+    """
+    clause = CLAUSE.match(diagnosis.message())
+    return f"{heading(diagnosis, here)}\n    {clause[0] if clause else diagnosis.message()}"
 
 
 def near(file: str, here: Path) -> str:

@@ -1,7 +1,8 @@
 """`pytest --seegrad`: a test fails where one of its gradients is wrong without an error, at the line that did it.
 
 Installed with seegrad, off by default, and then it loads nothing. `--seegrad` records every test, the marker
-`@pytest.mark.gradients` the tests that have it. An error of torch's gets its explanation as a note.
+`@pytest.mark.gradients` the tests that have it. An error of torch's gets its explanation as a note. Notes of seegrad's,
+which may be meant, fail no test: the summary tells them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from seegrad.capture.probes.places import Code
     from seegrad.recorder import record
 
 MARKER = "gradients"
+SECTION = "Captured seegrad call"
+"""As pytest calls what a test's report holds of ours; so it comes from xdist's workers, too."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,20 +48,47 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
     with record(code=_source(item), listener=explain) as recorder:
         result = yield
-    if said := wrong(recorder, item.config):
+    here = item.config.invocation_params.dir
+    if said := noted(recorder, here):
+        item.add_report_section("call", "seegrad", said)
+    if said := wrong(recorder, here):
         pytest.fail(said, pytrace=False)
     return result
 
 
-def wrong(recorder: record, config: pytest.Config) -> str:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """In which tests notes were found, and the notes."""
+    reports = [each for some in terminalreporter.stats.values() for each in some if _when(each) == "call"]
+    found = [(each.nodeid, text) for each in reports for head, text in each.sections if head == SECTION]
+    if not found:
+        return
+    from seegrad.words.languages import counted
+
+    count = len(found)
+    said = counted("{count} test with notes, which may be meant", "{count} tests with notes, which may be meant", count)
+    terminalreporter.write_sep("=", f"seegrad: {said.format(count=count)}")
+    for test, text in found:
+        terminalreporter.write_line(f"{test}\n{text}")
+
+
+def _when(report: object) -> str:
+    """Which part of a test it reports; beside reports pytest keeps warnings and what was deselected."""
+    return getattr(report, "when", None) or ""
+
+
+def noted(recorder: record, here: Path) -> str:
+    """What is told of what may be meant; empty where there is none."""
+    from seegrad.display.findings import brief
+
+    return "\n".join(brief(each, here) for each in recorder.diagnoses if each.severity == "note")
+
+
+def wrong(recorder: record, here: Path) -> str:
     """What is told of the gradients that are wrong; empty where none is."""
     from seegrad.display.findings import heading
 
-    return "\n".join(
-        f"{heading(each, config.invocation_params.dir)}\n    {each.message()}"
-        for each in recorder.diagnoses
-        if each.severity == "wrong"
-    )
+    told = (each for each in recorder.diagnoses if each.severity == "wrong")
+    return "\n".join(f"{heading(each, here)}\n    {each.message()}" for each in told)
 
 
 def _source(item: pytest.Item) -> Code | None:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from seegrad.capture.mode import quietly
 from seegrad.capture.probes.places import Code
-from seegrad.display.findings import heading, near
+from seegrad.display.findings import brief, heading, near
 from seegrad.display.page import write_page
 from seegrad.model.recording import Diagnosis, Recording
 from seegrad.recorder import record
@@ -25,6 +25,9 @@ from seegrad.words.languages import _, counted
 
 LOOKS = (3, 30, 300, 3_000)
 """The backward calls after which the program is looked at while it runs, so that a long one needn't end first."""
+
+MOST_NOTED = 3
+"""Notes that are told by their first clause where a program ends, before all are counted."""
 
 MOST_EXPLAINED = 10
 """Errors of torch's that are explained where they're raised: a program may raise and catch them by the thousand."""
@@ -74,11 +77,14 @@ class ProgramWatch:
         quietly(self._count)
 
     def _count(self) -> None:
-        """How many notes a run of the command would tell: what no error and no wrong gradient follows from."""
-        count = sum(each.severity == "note" for each in self._record.recording.diagnoses)
-        if count and self._command:
-            notes = counted("{count} note, which may be meant", "{count} notes, which may be meant", count)
-            _say(_("seegrad: {notes}: {command}").format(notes=notes.format(count=count), command=self._command))
+        """The first notes, in brief, and how many a run of the command would tell: nothing wrong follows from them."""
+        found = [each for each in self._record.recording.diagnoses if each.severity == "note"]
+        if not found or not self._command:
+            return
+        for each in found[:MOST_NOTED]:
+            _say(f"seegrad: {brief(each, self._here)}")
+        notes = counted("{count} note, which may be meant", "{count} notes, which may be meant", len(found))
+        _say(_("seegrad: {notes}: {command}").format(notes=notes.format(count=len(found)), command=self._command))
 
     def _heard(self, error: BaseException | None) -> None:
         if error is not None:

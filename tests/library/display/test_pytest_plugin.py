@@ -85,6 +85,36 @@ def test_without_the_option_only_the_marked_tests_are_recorded(tmp_path) -> None
     assert ERROR not in said
 
 
+CUT = """\
+import torch
+
+def test_cut():
+    encoder, head = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+    code = encoder(torch.ones(3, 2)).detach()
+    head(code).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_notes_fail_no_test_and_are_told_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str) -> None:
+    monkeypatch.setenv("SEEGRAD_LANG", lang)
+    (tmp_path / "test_cut.py").write_text(CUT)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_cut.py"]
+    plain, seen = (
+        subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, check=False)
+        for more in ([], ["--seegrad"])
+    )
+    assert plain.returncode == seen.returncode == 0
+    assert "seegrad: " not in plain.stdout
+    head, _, told = seen.stdout.partition("= seegrad: 1 ")[2].partition("\n")
+    assert head.startswith({"en": "test with notes, which may be meant ", "zh": "个测试带有注意"}[lang])
+    test, heading, clause = told.splitlines()[:3]
+    assert (test, heading.split(" ")[0]) == ("test_cut.py::test_cut", "test_cut.py:5:")
+    assert clause.startswith("    `encoder.weight`")
+    assert "`code = encoder(torch.ones(3, 2)).detach()`" in clause
+    assert clause.endswith({"en": " cut the graph", "zh": "切断了计算图"}[lang])
+
+
 @pytest.mark.parametrize("loaded", ["torch", "IPython"])
 def test_switched_off_it_loads_nothing(loaded: str) -> None:
     code = f"import seegrad.display.pytest_plugin, sys; sys.exit({loaded!r} in sys.modules)"

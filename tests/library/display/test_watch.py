@@ -155,7 +155,11 @@ def test_notes_are_counted_at_the_end_with_the_command_that_tells_them(tmp_path,
     (tmp_path / "noted.py").write_text(NOTED if "--auto" in command else f"import seegrad.auto\n{NOTED}")
     program = "-m noted" if "-m noted" in " ".join(command) else "noted.py"
     done = python(*command, folder=tmp_path)
-    assert done.stderr == f"seegrad: 1 note, which may be meant: python -m seegrad {program}\n"
+    heading, clause, count = done.stderr.splitlines()
+    line = 7 if "--auto" in command else 8
+    assert heading == f"seegrad: noted.py:{line}: note: no optimiser holds it"
+    assert clause.startswith(f"    Line {line} (`self.layers = [torch.nn.Linear(3, 3)]`) keeps modules in `net.layers`")
+    assert count == f"seegrad: 1 note, which may be meant: python -m seegrad {program}"
     assert (done.returncode, done.stdout) == (3, "")
     assert python(*command, folder=tmp_path, SEEGRAD="0").stderr == (done.stderr if "--auto" in command else "")
 
@@ -164,7 +168,8 @@ def test_notes_are_counted_at_the_end_with_the_command_that_tells_them(tmp_path,
 def test_notes_are_counted_however_the_program_ends(tmp_path, end: str) -> None:
     (tmp_path / "noted.py").write_text(f"{KEPT}\n{end}\n")
     done = python("-m", "seegrad", "--auto", "noted.py", folder=tmp_path)
-    assert done.stderr.startswith("seegrad: 1 note, which may be meant: python -m seegrad noted.py\nTraceback ")
+    assert "\nseegrad: 1 note, which may be meant: python -m seegrad noted.py\nTraceback " in done.stderr
+    assert done.stderr.startswith("seegrad: noted.py:9: note: graphs kept alive\n    Line 9 (")
 
 
 def test_an_error_that_ends_the_program_has_the_finding_in_its_traceback(tmp_path) -> None:
