@@ -4,7 +4,7 @@
 
     notebooks/LANG/NN.ipynb ─▶ colab/LANG/NN.ipynb, which installs the library first
     OWNER/NAME              ─▶ the table in docs/online.md: a button for each chapter, language and place
-                               the address in both pyproject.toml, and what the READMEs clone
+                               the address in both pyproject.toml, and what the READMEs and the site's front pages clone
 
 Binder opens the chapters as they are: `.binder/` says what it installs. Run the command again when a chapter changes.
 """
@@ -25,7 +25,8 @@ from tools.words.marks import markdown_table, write_between
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = Path("docs", "online.md")
-ADDRESSED = ("pyproject.toml", "grader/pyproject.toml", "README.md", "README.zh_CN.md")
+FRONTS = tuple(f"docs/site/{lang}/index.md" for lang in EVERY_LANGUAGE)
+ADDRESSED = ("pyproject.toml", "grader/pyproject.toml", "README.md", "README.zh_CN.md", *FRONTS)
 INSTALL = """%pip install -q "seegrad @ git+https://github.com/{repository}@{ref}"
 
 import os

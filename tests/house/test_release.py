@@ -140,7 +140,7 @@ def test_both_packages_and_the_changelog_have_one_version() -> None:
 
 def test_an_address_is_said_once(tmp_path: Path) -> None:
     for name in online.ADDRESSED:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
     for address in ("https://github.com/ada/autograd", "https://github.com/ada/autograd-2"):
         assert {path.relative_to(tmp_path).as_posix() for path in online.say_address(tmp_path, address)} == set(
