@@ -99,7 +99,8 @@ MEND = {
     "infinite": marked("Use a large finite number in its place, or leave those numbers out before this line."),
     "data": marked("Leave such rows out, or fill them in, before they are used."),
     "unseen": marked(
-        "Record again with `seegrad.record(check_nan=True)`: it looks at every tensor and names the line."
+        "Record again and have every tensor looked at, then the line is named: `seegrad.record(check_nan=True)`, "
+        "`%%see --check-nan`, `python -m seegrad --check-nan`."
     ),
     "steep": marked(
         "Keep what goes in away from there: add a small number to it before, as in `torch.sqrt(x + 1e-12)`."

@@ -177,6 +177,7 @@ def test_check_nan_looks_at_each_tensor(script, here, options: tuple[str, ...], 
     )
     seen = here(*options, "script.py")
     assert [where for where in ("stdout", "stderr") if "script.py:3: WRONG GRADIENT" in getattr(seen, where)] == said
+    assert ("`python -m seegrad --check-nan`" in seen.stdout) == (not options)
 
 
 def test_html_holds_the_picture_and_asks_no_network(script, here, tmp_path) -> None:
