@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from seegrad.learn.progress import Chapter, Progress, Tried, chapter_here, read_progress
 from seegrad.picture.svg.elements import clean, el, text
-from seegrad.words.beliefs import MISCONCEPTIONS
+from seegrad.words.beliefs import BELIEVED, MISCONCEPTIONS
 from seegrad.words.languages import _, counted, marked, speaking
 from seegrad.words.widths import columns, padded, wrapped
 
@@ -139,12 +139,11 @@ class CourseMap:
         return f"<li>{said}</li>"
 
     def _beliefs(self) -> str:
-        """What was met, in words, most often first."""
+        """What was met, most often first: what was believed, and what sets it right."""
         met = sorted(self.progress.misconceptions.items(), key=lambda each: (-each[1], each[0]))
         head = escape(_("Misconceptions met:"))
-        sentences = ((number, count, _as_html(_(MISCONCEPTIONS.get(number, "")))) for number, count in met)
-        told = [f"<li>{number} ×{count}: {sentence}</li>" for number, count, sentence in sentences]
-        return f"<p>{head}</p><ul>{''.join(told)}</ul>" if told else ""
+        told = "".join(f"<li>{_belief(number, count)}</li>" for number, count in met)
+        return f"<p>{head}</p><ul>{told}</ul>" if told else ""
 
     def _chapter(self, stop: Stop) -> Chapter:
         return self.progress.chapters.get(stop.name, Chapter())
@@ -211,6 +210,12 @@ def _links(lang: str) -> dict[str, str]:
     there = (folder for folder in folders if Path(f"{folder}{COURSE[0].name}.ipynb").is_file())
     folder = next(there, "")
     return {stop.name: f"{folder}{stop.name}.ipynb" for stop in COURSE}
+
+
+def _belief(number: str, count: int) -> str:
+    believed, truth = (_as_html(_(table.get(number, ""))) for table in (BELIEVED, MISCONCEPTIONS))
+    said = _("{number} ×{count}: {believed} In truth: {truth}")
+    return said.format(number=number, count=count, believed=f"<em>{believed}</em>", truth=truth)
 
 
 def _as_html(said: str) -> str:

@@ -24,6 +24,22 @@ MISCONCEPTIONS: Mapping[str, str] = {
 }
 """The twelve misconceptions, each as the sentence that sets it right."""
 
+BELIEVED: Mapping[str, str] = {
+    "M01": marked("What requires a gradient gets a .grad."),
+    "M02": marked("Each tensor keeps its gradient, or can still be asked for it after backward."),
+    "M03": marked("Any in-place write to a tensor of the graph raises."),
+    "M04": marked("The line in the traceback is the one that did the damage."),
+    "M05": marked(".data is .detach(), and both copy."),
+    "M06": marked("Where torch raises nothing, the gradient is right."),
+    "M07": marked("Under no_grad any write is safe, and `w = …` updates w."),
+    "M08": marked("eval() turns gradients off."),
+    "M09": marked(".grad holds the gradient of the last backward call alone."),
+    "M10": marked("backward deletes the graph, and retain_graph mends a graph that is cut."),
+    "M11": marked("`x += y` is short for `x = x + y`."),
+    "M12": marked("Only methods whose name ends in an underscore write in place."),
+}
+"""The same as they are held: nobody is shown one without what sets it right."""
+
 REMARKS: Mapping[str, str] = {
     "other": marked("This line plays the other part: the victim saves the value, the culprit writes over it."),
     "writes_none": marked("This line writes into no tensor that was there before: it makes a new one, or only looks."),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 
 from seegrad.check import CheckFailed, answers, call, expect, perform, score
-from seegrad.words.beliefs import MISCONCEPTIONS, REMARKS
+from seegrad.words.beliefs import BELIEVED, MISCONCEPTIONS, REMARKS
 from seegrad.words.errors import SeegradError
 
 
@@ -334,6 +334,6 @@ def test_a_remark_is_told_after_the_misconceptions_and_is_not_counted_as_one() -
 
 
 def test_there_are_twelve_misconceptions_and_each_fits_one_line() -> None:
-    assert list(MISCONCEPTIONS) == [f"M{number:02}" for number in range(1, 13)]
+    assert list(MISCONCEPTIONS) == list(BELIEVED) == [f"M{number:02}" for number in range(1, 13)]
     assert all(len(f"Suggests   {number} {text}") <= 120 for number, text in MISCONCEPTIONS.items())
     assert all(len(f"Note       {text}") <= 120 for text in REMARKS.values())

@@ -398,7 +398,11 @@ def test_a_chapter_s_state_is_what_was_done_last_and_never_told_by_colour_alone(
     assert "predictions: 7/7" in svg
     assert "exercises: 1/6" in svg
     assert shown.text().splitlines()[2].endswith("in work; 7 of 7 predictions right; 1 of 6 exercises passed")
-    assert "<li>M11 ×1: <code>x += y</code> and <code>x[0] = y</code> write into the same tensor" in html
+    believed = "<em><code>x += y</code> is short for <code>x = x + y</code>.</em>"
+    assert (
+        f"<li>M11 ×1: {believed} In truth: <code>x += y</code> and <code>x[0] = y</code> write into the same tensor"
+        in html
+    )
 
 
 def test_the_map_is_drawn_at_its_size_and_no_line_meets_another() -> None:
