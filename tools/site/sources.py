@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 
 import seegrad
 from seegrad.words.languages import marked, translate
-from tools.site.programs import read_programs, titles
+from tools.site.programs import FOLDER, read_programs, titles
 from tools.words.entries import EVERY_LANGUAGE
 
 LINK = re.compile(r"(?P<image>!?)\[(?P<said>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<to>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
@@ -92,14 +92,15 @@ class Sources:
         self._put("gallery/index.md", page)
 
     def _documents(self) -> None:
-        """What is kept as Markdown beside the code; a link to what is no page here becomes words."""
+        """What is kept as Markdown beside the code: a link leads to a page, or becomes words where none is here."""
         written = dict(documents(self.root))
         chapters = {
             PurePosixPath(f"notebooks/{lang}/{name}.ipynb"): f"course/{name}"
             for name in self._chapters()
             for lang in EVERY_LANGUAGE
         }
-        pages = written | chapters
+        programs = {PurePosixPath(FOLDER / f"{name}.py"): f"gallery/{name}" for name in read_programs(self.root)}
+        pages = written | chapters | programs
         for path, name in written.items():
             text = (self.root / path).read_text(encoding="utf-8")
             self._put(f"{name}.md", relinked(text, path, name, pages))
