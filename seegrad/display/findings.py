@@ -9,7 +9,7 @@ from typing import Any
 
 from seegrad.model.recording import Diagnosis, Place, Recording
 from seegrad.words.languages import _, marked, speaking
-from seegrad.words.phrases import Phrase, told
+from seegrad.words.phrases import told
 
 SCHEMA = 1
 """Raised when a key of a finding changes its meaning or goes; a new key doesn't raise it."""
@@ -25,8 +25,8 @@ def findings(recording: Recording, lang: str | None = None) -> list[dict[str, An
 
     Each has `kind`, `severity` (`error`: torch raised; `wrong`: a gradient is wrong and torch said nothing; `note`),
     `title` and `message` in `lang`, `culprit` and `victim` (`file`, `line`, `code`, or None), `tensor` and `node` by
-    their names, `version_saved` and `version_now`. `instead` has the other lines at which it can be mended, each with
-    the `message` that says what a change there does.
+    their names, `version_saved` and `version_now`, `mend` (a line, and the `text` that mends it, or None). `instead` has
+    the other lines at which it can be mended, each with the `message` that says what a change there does.
 
     >>> from seegrad.model.recording import Diagnosis, Place
     >>> line = Place("train.py", 12, "out.zero_()")
@@ -39,6 +39,7 @@ def findings(recording: Recording, lang: str | None = None) -> list[dict[str, An
 
 
 def _finding(diagnosis: Diagnosis) -> dict[str, Any]:
+    mend = diagnosis.mend
     return {
         "kind": diagnosis.kind,
         "severity": diagnosis.severity,
@@ -50,16 +51,13 @@ def _finding(diagnosis: Diagnosis) -> dict[str, Any]:
         "node": diagnosis.node,
         "version_saved": diagnosis.version_saved,
         "version_now": diagnosis.version_now,
-        "instead": [_instead(place, said) for place, said in diagnosis.instead],
+        "mend": _place(mend.place, text=mend.line) if mend else None,
+        "instead": [_place(place, message=told(said)) for place, said in diagnosis.instead],
     }
 
 
-def _instead(place: Place, said: Phrase) -> dict[str, Any]:
-    return {"file": place.file, "line": place.line, "code": place.code, "message": told(said)}
-
-
-def _place(place: Place | None) -> dict[str, Any] | None:
-    return {"file": place.file, "line": place.line, "code": place.code} if place else None
+def _place(place: Place | None, **more: str) -> dict[str, Any] | None:
+    return {"file": place.file, "line": place.line, "code": place.code, **more} if place else None
 
 
 def as_json(recording: Recording) -> str:

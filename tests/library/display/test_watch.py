@@ -284,11 +284,22 @@ def test_findings_are_plain_data_with_a_schema() -> None:
         "node": "SigmoidBackward0",
         "version_saved": 0,
         "version_now": 0,
+        "mend": None,
         "instead": [],
     }
     assert (found["culprit"]["file"], found["culprit"]["code"]) == (__file__, "out.data.zero_()")
     assert found["message"] == rec.diagnoses[0].message()
     assert seegrad.findings(rec.recording, "zh_CN")[0]["title"] != found["title"]
+
+
+def test_the_line_that_mends_is_data_too() -> None:
+    with seegrad.record() as rec:
+        out = torch.ones(3, requires_grad=True).sigmoid()
+        c = out.data
+        c.zero_()
+        out.sum().backward()
+    mend = seegrad.findings(rec.recording)[0]["mend"]
+    assert (mend["file"], mend["code"], mend["instead"]) == (__file__, "c = out.data", "c = out.detach().clone()")
 
 
 def test_a_mode_that_is_on_ends_as_if_nobody_watched(capsys, watch) -> None:
