@@ -80,16 +80,17 @@ def main(arguments: list[str]) -> int:
         took_s = time.monotonic() - began
     with perhaps_unheard():
         with contextlib.redirect_stdout(sys.stderr if options.json == STDOUT else sys.stdout):
-            tell(recording, program, options, here, took_s)
+            if recording.tensors or not status:  # a script that refuses its arguments gives nothing to tell of
+                report(recording, here)
+            keep(recording, program, options, here, took_s)
             tell_misplaced(arguments, options, program)
         if options.json == STDOUT:
             print(as_json(recording), end="")
     return status
 
 
-def tell(recording: Recording, program: Program, options: argparse.Namespace, here: Path, took_s: float) -> None:
-    """Say what was found, and write the files that were asked for."""
-    report(recording, here)
+def keep(recording: Recording, program: Program, options: argparse.Namespace, here: Path, took_s: float) -> None:
+    """Write the files that were asked for."""
     if options.save is not None:
         write(options.save, here, lambda path: save(recording, path))
     if options.html is not None:
@@ -280,9 +281,11 @@ def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_
     if mended is not None and mended.mend is not None and not options.module:
         rerun = of_script(recording, mended.mend, str(here), options.arguments, check_nan=options.check_nan)
     if mended is None or mended.mend is None or rerun is None:
-        print(_("seegrad: no line of this script is known that by itself mends what is worst here."))
-        if recording.diagnoses:
-            print(_("seegrad: what each finding says has to be done by hand; then run the script again."))
+        if not recording.diagnoses:
+            print(_("seegrad: nothing was found, so there is nothing to try."))
+            return
+        print(_("seegrad: what is worst here isn't mended by one line in place of another, so nothing was tried."))
+        print(_("seegrad: what each finding says has to be done by hand; then run the script again."))
         return
     place = mended.mend.place
     print(f"{near(place.file, here)}:{place.line}:\n  - {place.code}\n  + {mended.mend.line}", flush=True)

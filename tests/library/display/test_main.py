@@ -106,6 +106,13 @@ def test_what_is_the_script_s_own_is_not_called_misplaced(script, here, given: t
     assert (done.stdout, done.stderr) == ("\n── seegrad: 0 findings in 0 backward calls ──\n", "")
 
 
+def test_of_a_script_that_refuses_its_arguments_nothing_is_told(script, here) -> None:
+    script("import argparse; argparse.ArgumentParser().parse_args()")
+    done = here("script.py", "--no-such-option")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("unrecognized arguments: --no-such-option\n")
+
+
 def test_the_command_that_puts_an_option_before_the_script_does_what_was_meant(script, here, tmp_path) -> None:
     script(CORRUPT)
     folder = tmp_path / "my folder"
