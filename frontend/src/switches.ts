@@ -1,7 +1,7 @@
 /** The site's pages: pictures that step, and programs whose lines are flipped without a kernel. The player is a script of its own. */
 import type { Scene } from "./state/scene";
 
-declare const seegrad: { play(el: HTMLElement, scene: Scene): () => void };
+declare const seegrad: { play(el: HTMLElement, scene: Scene, step?: number): () => void; found(scene: Scene): number };
 
 /** What came of one choice: the table's cells as HTML, made when the site was built; a word for who hears the page. */
 interface Play { rows: string[]; says: string; scene: Scene }
@@ -13,7 +13,7 @@ function picture(el: HTMLElement): (scene: Scene) => void {
   return (scene) => {
     leave();
     el.replaceChildren();
-    leave = seegrad.play(el, scene);
+    leave = seegrad.play(el, scene, seegrad.found(scene));
   };
 }
 
@@ -57,6 +57,7 @@ function program(el: HTMLElement): void {
 
 for (const el of document.querySelectorAll<HTMLElement>(".picture")) {
   const scene = read<Scene>(el);
-  picture(el)(scene);
+  el.replaceChildren();
+  seegrad.play(el, scene);
 }
 for (const el of document.querySelectorAll<HTMLElement>(".program")) program(el);

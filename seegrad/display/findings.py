@@ -25,8 +25,8 @@ def findings(recording: Recording, lang: str | None = None) -> list[dict[str, An
 
     Each has `kind`, `severity` (`error`: torch raised; `wrong`: a gradient is wrong and torch said nothing; `note`),
     `title` and `message` in `lang`, `culprit` and `victim` (`file`, `line`, `code`, or None), `tensor` and `node` by
-    their names, `version_saved` and `version_now`, `mend` (a line, and the `text` that mends it, or None). `instead` has
-    the other lines at which it can be mended, each with the `message` that says what a change there does.
+    their names, `version_saved` and `version_now`, `mend` (a line, and the `text` that mends it, or None), `instead`
+    (other lines at which it can be mended, each with the `message` that says what a change there does).
 
     >>> from seegrad.model.recording import Diagnosis, Place
     >>> line = Place("train.py", 12, "out.zero_()")

@@ -299,7 +299,7 @@ def test_the_line_that_mends_is_data_too() -> None:
         c.zero_()
         out.sum().backward()
     mend = seegrad.findings(rec.recording)[0]["mend"]
-    assert (mend["file"], mend["code"], mend["instead"]) == (__file__, "c = out.data", "c = out.detach().clone()")
+    assert (mend["file"], mend["code"], mend["text"]) == (__file__, "c = out.data", "c = out.detach().clone()")
 
 
 def test_a_mode_that_is_on_ends_as_if_nobody_watched(capsys, watch) -> None:
