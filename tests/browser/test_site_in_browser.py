@@ -247,7 +247,7 @@ def test_a_page_is_made_again_only_when_something_changed(course: Path, site: Pa
 def test_the_command_writes_there(course: Path, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (site / "en" / "02_second.html").unlink()
     assert book.main(["html", str(site), "02_second", "--root", str(course)]) == 0
-    assert capsys.readouterr().out == f"wrote {site / 'en' / '02_second.html'}\n"
+    assert capsys.readouterr().out == f"en: course/02_second is run\nwrote {site / 'en' / '02_second.html'}\n"
 
 
 def test_nbconvert_writes_one_notebook_that_needs_no_network(tab: Page, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ __all__ = ["tab"]
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("data_written", "hidden_state", "leaf_updated", "never_cleared")
+NAMES = ("data_written", "each_with_all", "hidden_state", "leaf_updated", "never_cleared")
 FLIP = ":::{flip} data_written\n:::\n"
 INDEX = {
     "en": f"# A small site\n\n{FLIP}\n[A document](docs/one.md)\n\n:::{{toctree}}\ngallery/index\ndocs/one\napi\n:::\n",
@@ -57,7 +57,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "tools.site", str(folder), "--root", str(root)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, f"wrote {folder}\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[-1] == f"wrote {folder}"
+    for lang in INDEX:  # a line a page, as it is made
+        assert {f"{lang}: {name}" for name in ("index", *(f"gallery/{each}" for each in NAMES))} <= set(said)
     return folder
 
 
@@ -109,6 +113,16 @@ def test_every_picture_steps(name: str, site: Path, tab: Page) -> None:
     expect(tab.locator(".sg-ct")).to_contain_text("1 /")
     tab.keyboard.press("End")
     expect(tab.locator(".sg-ct")).not_to_contain_text("1 /")
+    assert wrong == []
+
+
+def test_a_program_s_page_opens_where_something_was_found(site: Path, tab: Page) -> None:
+    """Not at the last pass of its loop, where the mistake is in sight no more."""
+    wrong = open_page(tab, site / "gallery" / "each_with_all.html")
+    expect(tab.locator(".sg-ct")).to_contain_text("7 / 12")
+    expect(tab.locator(".sg-in")).to_contain_text("makes [8, 8] of y [8]")
+    tab.get_by_role("button", name="Mended").click()
+    expect(tab.locator(".sg-ct")).not_to_contain_text("7 / 12")
     assert wrong == []
 
 

@@ -60,6 +60,7 @@ def build_site(root: Path, folder: Path, only: tuple[str, ...] = (), *, alone: b
             digest = _digest(path, catalogue_of(root, lang, path.stem), salt=f"{library} {ways} {alone}")
             if (only and path.stem not in only) or _is_made_of(target, digest):
                 continue
+            print(f"{lang}: course/{path.stem} is run", flush=True)  # for minutes, all together
             book = _run(root, path, lang)
             text = chapter_page(book, path.stem, lang, ways, languages_of(root, path.stem), alone=alone)
             written.append(_write(target, MADE_OF.format(digest=digest) + text))

@@ -92,6 +92,7 @@ def _put_beside(root: Path, static: Path, lang: str) -> None:
     for name in (*SCRIPTS, *STYLES):
         shutil.copy(STATIC / name, static)
     for name, program in read_programs(root).items():
+        print(f"{lang}: gallery/{name} is drawn", flush=True)
         first = plays(program)[program.choices[0]]
         scene = draw(first.recording, None, lang)
         picture = still(scene, scene.first_look(), asset("svg.css"), heat=asset("heat.css"), caption=False)

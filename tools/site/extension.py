@@ -108,8 +108,14 @@ def learn(app: Sphinx, parts: Parts) -> None:
         app.add_directive(name, type("_Inserted", (_Inserted,), {"parts": parts}))
     app.add_search_language(SearchPairs)
     app.translator.add_fallback(catalogue(str(app.config.language)))
-    app.connect("source-read", lambda _app, _page, source: source.__setitem__(0, WRAPPED.sub("", source[0])))
+    app.connect("source-read", _read)
     app.connect("html-page-context", lambda *given: _dressed(parts, *given))
+
+
+def _read(app: Sphinx, page: str, source: list[str]) -> None:
+    """A page's turn has come: all that is in it is made next."""
+    print(f"{app.config.language}: {page}", flush=True)
+    source[0] = WRAPPED.sub("", source[0])
 
 
 def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
