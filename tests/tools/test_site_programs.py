@@ -37,6 +37,15 @@ def test_the_index_leads_to_each_document() -> None:
     assert left == []
 
 
+def test_no_two_pages_have_one_title() -> None:
+    """In what a search finds they couldn't be told apart."""
+    files = [*(ROOT / path for path, _ in documents(ROOT)), *(ROOT / "notebooks").glob("*.py")]
+    texts = [path.read_text(encoding="utf-8").removeprefix("# %% [markdown]\n# ") for path in files]
+    heads = [text.partition("\n")[0].removeprefix("# ") for text in texts]
+    found = [*heads, *(program.title for program in PROGRAMS.values())]
+    assert sorted(found) == sorted(set(found))
+
+
 @pytest.mark.parametrize("name", one_in(9, sorted(PROGRAMS)))
 def test_the_mistake_is_found_and_its_mend_is_right(name: str) -> None:
     """`plays` raises where the first choice isn't diagnosed as its file says, or the mended one not clean."""
