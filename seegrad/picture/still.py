@@ -26,6 +26,8 @@ def still(
 ) -> str:
     """The picture at one step on white paper: no script, the same bytes every time. `heat` is the style of strips.
 
+    Without a caption nothing stands below the graph: no words, no key to its signs.
+
     `step` may be negative, as in a list. While its question is open the picture hides what is asked for, what
     comes later, and how many steps there are.
 
@@ -44,7 +46,7 @@ def _still(scene: Scene, step: int, css: tuple[str, str], caption: bool, open_qu
     level = drawn_in.level("" if open_question else drawn_in.level_of(inside))
     body = _at(level.body, inside, veil)
     lines = _caption(scene, level, number, total) if caption else []
-    drawn = level.height_px + level.legend_px
+    drawn = level.height_px + (level.legend_px if caption else 0)
     height = drawn + (LINE_PX * len(lines) + 18 if lines else 0)
     words = "".join(
         text(line, 14, drawn + 18 + LINE_PX * k, f"cp {class_}".strip()) for k, (class_, line) in enumerate(lines)

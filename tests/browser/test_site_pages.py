@@ -6,8 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
+from threading import Thread
 
 import nbformat
 import pytest
@@ -142,6 +146,24 @@ def test_it_is_searched_without_a_network(folder: str, words: str, page: str, si
     assert wrong == []
 
 
+@pytest.fixture
+def address(site: Path) -> Iterator[str]:
+    """The site as a web server serves it."""
+    serve = partial(SimpleHTTPRequestHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_where_pages_may_be_fetched_a_search_tells_an_excerpt_of_each(address: str, tab: Page) -> None:
+    tab.goto(f"{address}/search.html?q=forgotten")
+    expect(tab.locator("#search-results .context").first).to_contain_text("forgotten")
+    tab.goto(f"{address}/gallery/never_cleared.html")
+    expect(tab.locator(".sg")).to_have_count(1)
+    expect(tab.locator(".highlighted")).to_have_count(0)
+
+
 def test_a_page_leads_to_itself_in_the_other_language(site: Path, tab: Page) -> None:
     wrong = open_page(tab, site / "gallery" / "hidden_state.html")
     tab.get_by_role("link", name="中文").click()
@@ -213,6 +235,19 @@ def axe(tab: Page) -> list[str]:
     tab.add_script_tag(path=AXE)
     found = tab.evaluate("axe.run(document, { preload: false }).then((result) => result.violations)")
     return [f"{each['id']} ×{len(each['nodes'])}: {each['nodes'][0]['html'][:160]}" for each in found]
+
+
+def test_the_code_below_a_magic_has_its_colours() -> None:
+    cells = [nbformat.v4.new_markdown_cell("# 01 · A"), nbformat.v4.new_code_cell("%%see --ask keeps\nx = 1\n\ny = x")]
+    text = chapter_page(nbformat.v4.new_notebook(cells=cells), "01_x", "en", [Way("01_x", "A")], ["en"], alone=False)
+    code = re.findall(r"<code>(.*?)</code>", text, re.DOTALL)[0]
+    assert '<span class="mi">1</span>' in code
+    assert re.sub("<[^>]*>", "", code) == "%%see --ask keeps\nx = 1\n\ny = x"
+
+
+def test_a_gallery_s_pictures_are_dark_where_the_page_is(site: Path, tab: Page) -> None:
+    open_page(tab, site / "gallery" / "index.html", "dark")
+    assert tab.evaluate("getComputedStyle(document.querySelector('.sw-cards img')).filter").startswith("invert")
 
 
 def test_a_chapter_s_part_has_no_page_around_it() -> None:

@@ -97,9 +97,16 @@ def _page(book: Any, lang: str, links: list[dict[str, str]], known: frozenset[st
 
 def _exporter(known: frozenset[str]) -> OfflineExporter:
     tokens = Highlight2HTML(extra_formatter_options={"nowrap": True})  # type: ignore[no-untyped-call]  # nbconvert's
-    filters = {"highlight_code": tokens, "as_pages": partial(_as_pages, known)}
+    filters = {"highlight_code": partial(_coloured, tokens), "as_pages": partial(_as_pages, known)}
     options = {"template_file": TEMPLATE, "exclude_anchor_links": True, "filters": filters}
     return OfflineExporter(**options)  # type: ignore[no-untyped-call]  # nbconvert has no types
+
+
+def _coloured(tokens: Any, source: str, **more: Any) -> str:
+    """A cell's code; that below a magic, which the lexer takes for text of the magic's own, is Python too."""
+    magic, _, below = source.partition("\n")
+    parts = (magic, below) if magic.startswith("%%") else (source,)
+    return "\n".join(str(tokens(part, **more)).rstrip("\n") for part in parts)
 
 
 def _links(name: str, lang: str, ways: Sequence[Way], languages: Sequence[str]) -> list[dict[str, str]]:

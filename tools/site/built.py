@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,13 @@ from tools.site.sources import Sources
 HERE = Path(__file__).parent
 SCRIPTS = ("standalone.js", "switches.js")
 STYLES = ("widget.css", "switches.css")
+ICON = "icon.svg"
+SCRIPTS_MENDED = {
+    # An excerpt is fetched from its page, which a page from the disk may not do.
+    "documentation_options.js": ("SHOW_SEARCH_SUMMARY: false", 'SHOW_SEARCH_SUMMARY: location.protocol !== "file:"'),
+    # What was searched for is marked on whatever page is opened next, found or not.
+    "sphinx_highlight.js": ("SPHINX_HIGHLIGHT_ENABLED = true", "SPHINX_HIGHLIGHT_ENABLED = false"),
+}
 VERSION = "0.1.0"
 OTHER = {"en": ("zh_CN", "中文", "zh_CN/"), "zh_CN": ("en", "English", "../")}
 
@@ -51,25 +57,28 @@ def build(root: Path, parts: Path, folder: Path, lang: str) -> None:
             status=None,
             warningiserror=True,
         )
-        learn(app, _parts(root, parts / "course" / lang, static / PICTURES, lang))
+        learn(app, _parts(root, parts / "course" / lang, lang))
         app.build()
     if app.statuscode:
         raise BookError(f"Sphinx has warned of the pages in {lang}.")
     for path in folder.rglob("*.html"):
         path.write_text(mended(path.read_text(encoding="utf-8"), lang), encoding="utf-8")
+    for name, (written, wanted) in SCRIPTS_MENDED.items():
+        path = folder / "_static" / name
+        path.write_text(path.read_text(encoding="utf-8").replace(written, wanted), encoding="utf-8")
     for name in (".buildinfo", "_sources", ".doctrees"):
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def _parts(root: Path, course: Path, pictures: Path, lang: str) -> Parts:
+def _parts(root: Path, course: Path, lang: str) -> Parts:
     programs = read_programs(root)
     said = {name: each.title for name, each in programs.items()}
     said |= {name: title for name, (title, _) in titles(root, lang).items()} if lang != "en" else {}
 
     def drawn(severity: str) -> str:
         names = [name for name, each in programs.items() if severity_of(each) == severity]
-        return cards([(name, said[name].replace("`", ""), _is_tall(pictures / f"{name}.svg")) for name in names])
+        return cards([(name, said[name].replace("`", "")) for name in names])
 
     return Parts(
         flip=lambda name: program_html(programs[name], lang),
@@ -77,12 +86,6 @@ def _parts(root: Path, course: Path, pictures: Path, lang: str) -> Parts:
         cards=drawn,
         scripts=SCRIPTS,
     )
-
-
-def _is_tall(picture: Path) -> bool:
-    """Would all of it be too small to be seen on a card?"""
-    width, height = re.findall(r'viewBox="0 0 (\S+) (\S+)"', picture.read_text(encoding="utf-8"))[0]
-    return float(height) > float(width)
 
 
 def _put_beside(root: Path, static: Path, lang: str) -> None:
@@ -110,6 +113,7 @@ def _configuration(lang: str, static: Path, pages: set[str]) -> dict[str, Any]:
         "html_theme": "furo",
         "html_title": "seegrad",
         "html_static_path": [str(static)],
+        "html_favicon": str(HERE / ICON),
         "html_css_files": list(STYLES),
         "html_copy_source": False,
         "html_show_sphinx": False,

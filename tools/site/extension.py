@@ -32,7 +32,6 @@ WRAPPED = re.compile(f"(?<=[{CHINESE}])\n(?=[{CHINESE}])")
 """Where a paragraph's line ends in its file: a browser makes a blank of it, which Chinese doesn't have."""
 
 PICTURES = "pictures"
-TALL = ' class="tall"'
 MISSING = {
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',  # it scrolls, so keys must reach it
@@ -130,12 +129,12 @@ def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[
     context["other_link"] = f"{context['other_prefix']}{there}.html"
 
 
-def cards(entries: list[tuple[str, str, bool]]) -> str:
-    """Links with pictures: (name, title, whether only the upper part of a picture fits)."""
+def cards(entries: list[tuple[str, str]]) -> str:
+    """Links with pictures: (name, title)."""
     made = (
-        f'<li><a href="{name}.html"><img src="../_static/{PICTURES}/{name}.svg" alt="" loading="lazy"'
-        f"{TALL if tall else ''}>{escape(title)}</a></li>"
-        for name, title, tall in entries
+        f'<li><a href="{name}.html"><img src="../_static/{PICTURES}/{name}.svg" alt="" loading="lazy">'
+        f"{escape(title)}</a></li>"
+        for name, title in entries
     )
     return f'<ul class="sw-cards">{"".join(made)}</ul>'
 

@@ -308,6 +308,7 @@ def test_a_still_shows_what_the_player_shows(case: str) -> None:
         frame = {f"{SVG}{name}" for name in ("title", "desc", "style")}
         own = [e for e in drawn if e.tag in frame]
         assert sum(1 for _ in drawn.iter()) - len(own) - 1 == shown
+        assert float(drawn.get("height", "")) == scene.level("").height_px, "nothing stands below the graph"
 
 
 @pytest.mark.parametrize("case", CASES)
