@@ -292,7 +292,7 @@ def handed_in(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return course
 
 
-@pytest.mark.slow
+@pytest.mark.whole  # a program is judged in the same place in `make test`
 def test_a_course_in_plain_python_is_graded_where_neither_is(plain: Path, handed_in: Path) -> None:
     assert "3/3" in said(handed_in, plain, "-m", "nbjudge", "autograde", "ps1", "--i-trust-these-students")
     assert "mean_test" in said(handed_in, plain, "-m", "nbjudge", "why", "ada", "ps1")

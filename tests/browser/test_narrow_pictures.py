@@ -10,6 +10,7 @@ import torch
 from playwright.sync_api import Browser, Page
 
 import seegrad
+from nbjudge_tests.session import one_in
 from seegrad.display.page import page as page_text
 from seegrad.display.page import pair_page
 from seegrad.model.recording import Recording
@@ -83,7 +84,7 @@ def chain(length: int) -> Recording:
     return rec.recording
 
 
-@pytest.mark.parametrize("name", ["gan", "l1_l4", "residual", "second_lap"])
+@pytest.mark.parametrize("name", one_in(2, ["gan", "l1_l4", "residual", "second_lap"]))
 def test_what_failed_is_in_sight_with_what_it_saved(name: str, tab: Page, tmp_path: Path) -> None:
     tab.set_viewport_size({"width": 560, "height": 700})
     visit(tab, tmp_path, page_text(portrait(name)))
@@ -190,7 +191,7 @@ def test_a_long_row_that_fails_at_its_start_is_shown_there(tab: Page, tmp_path: 
     assert tab.evaluate(BETWEEN, [".nd[data-s=e]", ".sg-cv"])
 
 
-@pytest.mark.parametrize("width", [420, 800, 1280])
+@pytest.mark.parametrize("width", one_in(2, [420, 800, 1280]))
 def test_the_words_beside_the_code_are_seen_whole(width: int, tab: Page, tmp_path: Path) -> None:
     """What a finding says to its end, with the rows of what is selected: nothing of it is hidden."""
     tab.set_viewport_size({"width": width, "height": 800})
@@ -225,7 +226,7 @@ def readable(tab: Page) -> bool:
     return smallest_px > 10.99 and (not over or box.get_attribute("tabindex") == "0")
 
 
-@pytest.mark.parametrize("kind", [None, "keeps", "order"])
+@pytest.mark.parametrize("kind", one_in(2, [None, "keeps", "order"]))
 def test_a_picture_opens_as_large_as_its_words_need_also_where_it_asks(
     kind: str | None, tab: Page, tmp_path: Path
 ) -> None:
