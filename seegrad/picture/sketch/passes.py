@@ -26,11 +26,12 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One backward call: its line, its first Frame and its last."""
+    """One backward call: its line, its first Frame and its last; the Nodes that `autograd.grad` went through."""
 
     place: Place | None
     first: int
     last: int
+    differentiated: frozenset[int]
 
 
 def stretches(recording: Recording) -> tuple[Stretch, ...]:
@@ -77,9 +78,14 @@ def _calls(frames: Sequence[Frame]) -> list[_Call]:
     raised = {frame.index for frame in frames if frame.phase == "error"}
     ends = [group[-1].index for group in groups]
     return [
-        _Call(group[0].place, group[0].index, end + (end + 1 in raised))
+        _Call(group[0].place, group[0].index, end + (end + 1 in raised), _differentiated(group))
         for group, end in zip(groups, ends, strict=True)
     ]
+
+
+def _differentiated(call: Sequence[Frame]) -> frozenset[int]:
+    ran = [frame.running for frame in call if frame.running is not None]
+    return frozenset(ran if any(frame.wanted for frame in call) else ())
 
 
 def _cycles(places: Sequence[Place | None]) -> list[tuple[int, int, int]]:
@@ -114,9 +120,15 @@ class _Loop:
         self.last = [call.last for call in calls[cycle - 1 :: cycle]]
         self.since, self.times = since, len(self.first)
         self.head: Key | None = None  # of the Frame with which a pass begins
+        self.is_one = bool(calls[0].differentiated & calls[cycle].differentiated)  # derivatives of one graph, in turn
 
     def starts(self) -> list[int]:
-        """Where each pass begins; empty where no line leads to its backward calls, or one makes no Function."""
+        """Where each pass begins; empty where no line leads to its backward calls, or one makes no Function.
+
+        Several derivatives of one result, such as one for each column, are no training.
+        """
+        if self.is_one:
+            return []
         before = range(self.since, self.first[0])
         between = range(self.last[0] + 1, self.first[1])
         lines = {self._key(k)[:2] for k in before}

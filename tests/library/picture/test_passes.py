@@ -361,3 +361,26 @@ def test_what_runs_outside_of_modules_stands_in_no_box_of_one() -> None:
         assert {homes[item.level] for item in each.scene.items if item.label in ("AddBackward0", "SumBackward0")} == {
             ""
         }
+
+
+def test_derivatives_of_one_graph_in_turn_are_no_training_loop() -> None:
+    """One for each column: in a comprehension, or in a loop of several lines."""
+    points = torch.ones(1, 2, requires_grad=True)
+    with seegrad.record() as rec:
+        (first,) = torch.autograd.grad((points**3).sum(), points, create_graph=True)
+        [torch.autograd.grad(first[:, k].sum(), points, create_graph=True)[0][:, k] for k in (0, 1)]
+        for k in range(2):
+            column = first[0, k] * 2
+            torch.autograd.grad(column, points, retain_graph=True)
+    assert stretches(rec.recording) == ()
+
+
+def test_a_loop_that_takes_steps_by_grad_is_a_training_loop() -> None:
+    w = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        for _ in range(3):
+            loss = (w * 2).sum()
+            (slope,) = torch.autograd.grad(loss, w)
+            with torch.no_grad():
+                w -= 0.1 * slope
+    assert [each.number for each in stretches(rec.recording) if each.number] == [1, 2, 3]
