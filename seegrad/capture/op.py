@@ -12,7 +12,7 @@ import torch
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.copying import Holder
 from seegrad.capture.probes.numbers import PUTS, put_twice
-from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.places import LOADING, Source
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.state import RecordingState
 from seegrad.capture.tables.frames import FrameDraft, Hit, builds_graph
@@ -259,7 +259,8 @@ class Op:
         frame: FrameType,
         way: tuple[list[FrameType], FrameType | None],
     ) -> None:
-        frames, module = way
+        frames, called = way
+        module = None if called is not None and called.f_code.co_filename == LOADING else called
         user = frames[-1] if frames else None
         self._state, self._call, self._user = state, call, user
         self._tables = tables = state.tables
@@ -282,7 +283,7 @@ class Op:
                 late.append(tensor)
         strange = bool(unmet) and any(map(tables.tensors.is_new, unmet))
         state.new_event(user, frames=frames, direct=user is frame, deep=strange)
-        self._module = state.module(module)  # after the event: its names are known now
+        self._module = state.module(called)  # after the event: its names are known now
         self._built: Place | None = None
         if (self._option or call.name in MADE_BY_MODULES) and module is not None and user is not None:
             self._built = state.built.line(module, user, self._module)

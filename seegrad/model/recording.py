@@ -44,8 +44,8 @@ EXTERNAL_WRITE = "write outside torch"  # this and the next two are no ops of to
 STEP = "step"
 """An optimiser's step, of torch's own code: one event, whatever ops it is made of."""
 
-GRADIENT_READ = ".grad"
-"""A gradient was read that isn't kept."""
+GRADIENT_READ = ".grad"  # a gradient was read that isn't kept
+LOADER = "DataLoader"  # the `module` of what a loader does for a batch: the lines of a Dataset, the putting together
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ _OURS = f"{Path(__file__).parents[2]}{os.sep}"
 _LAYERS = f"{_TORCH}nn{os.sep}"
 STEPS: CodeType | None = getattr(torch.optim.Optimizer.profile_hook_step(print), "__code__", None)
 """Every step of an optimiser passes through this code."""
+LOADING = torch.utils.data.dataloader.__file__
+"""Every batch of a loader passes through this file."""
 
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 _PARSING = threading.Lock()
@@ -87,7 +89,7 @@ def user_frames(frame: FrameType | None, block: FrameType | None) -> list[FrameT
 
 
 def way_in(frame: FrameType | None, block: FrameType | None) -> tuple[list[FrameType], FrameType | None]:
-    """The same, and the frame of the innermost call of a module: all that is looked for in one walk outwards."""
+    """The same, and the frame of the innermost call of a module, or of a loader around it: all in one walk outwards."""
     found: list[FrameType] = []
     call = None
     while frame is not None:
@@ -97,7 +99,7 @@ def way_in(frame: FrameType | None, block: FrameType | None) -> tuple[list[Frame
                 found.append(frame)
                 if frame is block or len(found) == MAX_DEPTH:
                     break
-        elif call is None and code is MODULE_CALL:
+        elif code.co_filename == LOADING or (call is None and code is MODULE_CALL):
             call = frame
         frame = frame.f_back
     return found[::-1], call

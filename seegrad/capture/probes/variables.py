@@ -16,6 +16,8 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.places import LOADING
+from seegrad.model.recording import LOADER
 
 OWN_REFERENCES = 3
 """References to a frame's copy of its variables that are the frame's, ours, and the question's own."""
@@ -315,7 +317,9 @@ class VariableNames:
     # -- modules
 
     def module(self, call: FrameType | None, block: FrameType | None) -> str:
-        """Path of the module that is called there: `model.layers.0.linear1`; empty for no call."""
+        """Path of the module that is called there: `model.layers.0.linear1`; `DataLoader`; empty for no call."""
+        if call is not None and call.f_code.co_filename == LOADING:
+            return LOADER
         return "" if call is None else self._path(call, block)
 
     def met(self) -> list[tuple[str, torch.nn.Module]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from seegrad.model.recording import Recording
 from seegrad.picture.sketch.desk import NAME_LONGEST, shorten
 from seegrad.picture.sketch.parts import Bundle, Chip, ChipKind, Cluster, Mark, Sketch, StorageGroup, Wire
-from seegrad.picture.sketch.tree import LEVEL, Group, Room, grow, in_chore, ops
+from seegrad.picture.sketch.tree import LEVEL, Group, Room, grow, in_chore, is_loading, ops
 
 CHIP_LABELS = 3  # names on one chip; more of them are counted
 
@@ -28,15 +28,18 @@ class Level:
 def collapse(recording: Recording, parts: Sketch, room: Room | None = None) -> tuple[Level, ...]:
     """The levels of a Sketch, the outermost first; one alone where it is small enough to be seen at once.
 
+    What a loader does is a group however small the rest is: it may make dozens of views.
+
     `room`, of one pass: its update is a group however small it is.
 
     >>> [level.id for level in collapse(Recording(), Sketch())]
     ['']
     """
     whole = (Level("", "", None, parts, parts.about()),)
-    if len(parts.pills) <= LEVEL and room is None:
+    few = len(parts.pills) <= LEVEL and room is None
+    if few and not any(is_loading(recording, pill) for pill in parts.pills):
         return whole
-    groups = grow(recording, parts, room or Room()).outermost_first()
+    groups = grow(recording, parts, room or Room(modules=not few, updates=not few)).outermost_first()
     if len(groups) == 1:
         return whole
     table = _Table(parts, groups, _homes(parts, groups, once=room is not None), lines=room is None)

@@ -1,6 +1,6 @@
 """Which Functions stand together: those of one module, else those of one op, one pass of a loop, or one stretch.
 
-What gives parameters their first values, and what an optimiser's step does, stands together before all that.
+What gives parameters their first values, an optimiser's step, and a loader's batch stand together before all that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, groupby
 
-from seegrad.model.recording import Place, Recording
+from seegrad.model.recording import LOADER, Place, Recording
 from seegrad.picture.sketch.desk import NAME_LONGEST, shorten, shorten_code
 from seegrad.picture.sketch.parts import Pill, Sketch, Wire
 from seegrad.words.languages import _, counted
@@ -38,13 +38,15 @@ class Room:
     """How much is seen at once: `most` things, modules as groups or not.
 
     `homes`: a module with parameters is a group even if it is one Function, so that they stand in it. `deep`: a list
-    of modules is a group, and so is a line of code. `crowded`: Functions that had no room in one group.
+    of modules is a group, and so is a line of code. `updates`: so is what writes to parameters. `crowded`: Functions
+    that had no room in one group.
     """
 
     most: int = LEVEL
     modules: bool = True
     homes: bool = False
     deep: bool = False
+    updates: bool = True
     crowded: frozenset[frozenset[str]] = frozenset()
 
 
@@ -86,7 +88,7 @@ def grow(recording: Recording, parts: Sketch, room: Room) -> Group:
     a circle by that, the writes stand for themselves.
     """
     order = sorted(parts.pills, key=lambda pill: pill.born)
-    chores = _chores(recording, parts, order)
+    chores = _loads(recording, order) | (_chores(recording, parts, order) if room.updates else {})
     root = _grown(recording, parts, room, order, chores)
     if chores and _runs_in_a_circle(root, parts.wires):
         root = _grown(recording, parts, room, order, {})
@@ -96,7 +98,8 @@ def grow(recording: Recording, parts: Sketch, room: Room) -> Group:
 
 def _grown(recording: Recording, parts: Sketch, room: Room, order: Sequence[Pill], chores: dict[str, Group]) -> Group:
     root = _by_module(recording, order, chores, room, _variables(recording, parts))
-    _dissolve(root, _users_of_leaves(parts) if room.homes else frozenset())
+    loads = frozenset(pill.id for pill in order if is_loading(recording, pill))
+    _dissolve(root, loads | (_users_of_leaves(parts) if room.homes else frozenset()))
     if not room.deep:
         _open_bulk(root, len(order) - len(chores), room.most)
     pills = {pill.id: pill for pill in order}
@@ -181,6 +184,18 @@ def _chores(recording: Recording, parts: Sketch, order: Sequence[Pill]) -> dict[
             group = Group(_chore_label(recording, run), items=_per_leaf(run, written, given), chore=said)
             found |= {pill.id: group for pill in run}
     return found
+
+
+def _loads(recording: Recording, order: Sequence[Pill]) -> dict[str, Group]:
+    """What a loader does for one batch; what of it has a Function belongs to the graph."""
+    parted = groupby(order, lambda pill: is_loading(recording, pill))
+    runs = [[pill.id for pill in together] for loads, together in parted if loads]
+    return {name: group for run in runs for group in [Group(LOADER, items=[*run], chore=ops(len(run)))] for name in run}
+
+
+def is_loading(recording: Recording, pill: Pill) -> bool:
+    """Does a loader do this, and autograd record nothing?"""
+    return pill.kind != "node" and recording.frames[pill.born].module == LOADER
 
 
 def _place(recording: Recording, pill: Pill) -> Place | None:

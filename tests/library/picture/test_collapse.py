@@ -460,3 +460,35 @@ def test_a_module_s_own_that_run_by_turns_are_one_call_of_it() -> None:
         (net(torch.ones(2)) * 2).sum().backward()
     levels = collapse(rec.recording, sketch(rec.recording), Room(deep=True, homes=True))
     assert levels[0].sketch.bundles[0].label == "net"
+
+
+def test_what_a_loader_does_is_one_box_as_a_module_is() -> None:
+    """A Dataset's lines and the putting together: dozens of views, also beside a graph that is small."""
+    data = torch.utils.data.TensorDataset(torch.randn(32, 3), torch.randn(32, 1))
+    loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
+    w = torch.zeros(3, 1, requires_grad=True)
+    with seegrad.record() as rec:
+        x, y = next(iter(loader))
+        loss = ((x @ w - y) ** 2).mean()
+        loss.backward()
+    outer, *inner = collapse(rec.recording, sketch(rec.recording))
+    assert [level.label for level in inner] == ["DataLoader"]
+    assert [bundle.label for bundle in outer.sketch.bundles] == ["DataLoader"]
+    assert len(outer.sketch.cards) < 8
+    assert {card.label for card in outer.sketch.cards} >= {"w", "loss"}
+
+
+def test_a_graph_in_a_dataset_s_line_stays_in_sight() -> None:
+    class Embedded(torch.utils.data.Dataset[torch.Tensor]):
+        def __getitem__(self, k: int) -> torch.Tensor:
+            return w[k] * 2
+
+        def __len__(self) -> int:
+            return 3
+
+    w = torch.ones(3, requires_grad=True)
+    with seegrad.record() as rec:
+        batch = next(iter(torch.utils.data.DataLoader(Embedded(), batch_size=3)))
+        batch.sum().backward()
+    outer = collapse(rec.recording, sketch(rec.recording))[0]
+    assert len(outer.sketch.pills) == len([node for node in rec.recording.nodes if node.leaf is None])
