@@ -140,7 +140,7 @@ class _Drawer:
         parts = [placed(part, boxes[part].x, boxes[part].y) for part in self.parts if part != name]
         frame = self._frame(opened, boxes[name]) if opened else ["", ""]
         storages, pins, tags = draw_storages(sketch, sized, boxes), wiring.pins(), draw_tags(sketch, boxes)
-        return "".join([storages, frame[0], *wiring.draw(), *parts, frame[1], pins, tags]), boxes
+        return "".join([storages, frame[0], *wiring.draw(), *parts, frame[1], wiring.above(), pins, tags]), boxes
 
     def _frame(self, opened: Opening, box: Box) -> list[str]:
         """The frame that stands behind everything, and what stands in it: its header and the inside."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 from seegrad.model.scene import Point
 from seegrad.picture.sketch import Mark, Pin, Sketch, StorageGroup, Wire, at, is_finite, shorten
@@ -17,6 +18,7 @@ from seegrad.words.widths import columns
 PORT_PX = 16  # between two lines on one side of a part
 PIN_PX = 18.0  # between two tags
 UNDER_BADGE_PX = 3.5  # above the lower card: the upper one's `+=` and hooks hang down into the gap
+LABEL_HIGH_PX = 8
 TAG_PX = 22  # how far a tag reaches out before a Function
 BESIDE_PX = 3  # a tag that is no further from where its line docks lies on it
 TRAVELS = 3  # things that are told of one line; more of them are counted
@@ -39,6 +41,7 @@ class Wiring:
         self.harmful = {pill.id for pill in sketch.pills if pill.harmful}
         self.cards = {card.id: card for card in sketch.cards}
         self.labels = {card.id: shorten(card.label, 10) for card in sketch.cards}
+        self.labels_above: list[str] = []  # of lines
         self.flows: dict[tuple[str, str], set[int]] = defaultdict(set)
         for step, source, target in sketch.flows:
             self.flows[source, target].add(step)
@@ -89,7 +92,7 @@ class Wiring:
         return [box, *(each for each in self.columns[box.middle] if each.y < high and each.bottom > low)]
 
     def draw(self) -> list[str]:
-        """Forward lines, then alarm and gradient above them.
+        """Forward lines, then alarm and gradient above them; the labels are left for `above`.
 
         The newest line is the lowest: at no step does one that is still to come lie on one that is there.
         """
@@ -131,7 +134,7 @@ class Wiring:
         parts += self._gradient(wire, up if near else back)
         if wire.kind == "alias":
             x, label = (lower.middle + 8, wire.label) if near else (lower.x + 4, self.labels[wire.source] + wire.label)
-            parts.append(text(label, x, lower.y - UNDER_BADGE_PX, "lk", since=wire.born))
+            self.labels_above.append(text(label, x, lower.y - UNDER_BADGE_PX, "lk", since=wire.born))
         if wire.kind == "out" and wire.label:
             parts.append(text(wire.label, lower.middle + 5, lower.y - 6, "nr", since=wire.born))
         if wire.cut:
@@ -165,11 +168,22 @@ class Wiring:
         if wire.kind == "out" and wire.label:
             return [text(wire.label, x + 4, y - 4, "nr", since=wire.born)]
         if wire.cut:
-            return [
-                el("path", class_="cut", d=f"M{x + 7:.1f} {y + 6:.1f}l5 -12m1 12l5 -12", since=wire.born),
-                text(wire.label, x + 4, y - 8, "lk", since=wire.born),
-            ]
+            self.labels_above.append(text(wire.label, *self._beside(k, wire.label), "lk", since=wire.born))
+            return [el("path", class_="cut", d=f"M{x + 7:.1f} {y + 6:.1f}l5 -12m1 12l5 -12", since=wire.born)]
         return []
+
+    def _beside(self, k: int, label: str) -> Point:
+        """Where a line's label stands: where the line begins, else above the first level part of it that has room."""
+        points, wide = self.points(k), columns(label) * NUMBER_PX
+        level = [(x + 4, y - 3) for (x, y), (right, end) in pairwise(points) if y == end and right - x > wide + 8]
+        places = [(points[0][0] + 4, points[0][1] - 8), *level]
+        return next((place for place in places if not self._covers(place, wide)), places[0])
+
+    def _covers(self, place: Point, wide: float) -> bool:
+        """Would a label there lie on a part?"""
+        x, y = place
+        boxes = self.boxes.values()
+        return any(box.x < x + wide and x < box.right and box.y < y and y - LABEL_HIGH_PX < box.bottom for box in boxes)
 
     def _mark_on(self, wire: Wire) -> Mark | None:
         """The Diagnosis whose saved tensor this line carries."""
@@ -178,6 +192,10 @@ class Wiring:
             if mark is not None and mark.severity != "note" and pin.storage == mark.storage:
                 return mark
         return None
+
+    def above(self) -> str:
+        """The labels of the lines that `draw` has drawn: above the parts, since their rings reach out into the gaps."""
+        return el("g", *self.labels_above, class_="edges")
 
     def pins(self) -> str:
         """Version tags: at the pill's entrance for an input, at its exit for its own result."""

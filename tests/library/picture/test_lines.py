@@ -15,7 +15,8 @@ import seegrad
 from nbjudge_tests.session import one_in
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Point
-from seegrad.picture.sketch import sketch
+from seegrad.picture import draw
+from seegrad.picture.sketch import Sketch, sketch
 from seegrad.picture.svg.sizes import Box, SizedSketch
 from seegrad.picture.svg.wires import Wiring
 from tests.data.programs import programs
@@ -148,3 +149,21 @@ def test_a_line_goes_through_its_own_tag_however_many_stand_there() -> None:
     assert len(entries) > 3
     for x, y in entries:
         assert any(x - 22 <= there <= x and abs(y - height) <= 8 for there, height in through), (x, y)
+
+
+def test_the_label_of_a_line_lies_above_the_rings_of_the_parts_beside_it() -> None:
+    with seegrad.record() as rec:
+        w = torch.ones(2, requires_grad=True)
+        out = w * 2
+        same = out.data
+        (out * same.clone()).sum().backward()
+    body = draw(rec.recording).body
+    assert body.index('class="lk"') > max(found.start() for found in re.finditer('class="halo"', body))
+
+
+def test_a_label_goes_along_its_line_to_where_nothing_else_stands() -> None:
+    wiring = Wiring(Sketch(), {"card": Box(10, 0, 60, 40)}, {}, 1)
+    wiring.points = lambda _k: [(0, 20), (5, 60), (90, 60)]  # type: ignore[method-assign]  # a route by hand
+    assert wiring._beside(0, ".detach()") == (9, 57)
+    wiring.boxes = {}
+    assert wiring._beside(0, ".detach()") == (4, 12)
