@@ -24,7 +24,6 @@ from seegrad.model.recording import (
 from seegrad.model.scene import Fix, Item, NumberSheet, Row, SceneFrame
 from seegrad.picture.narrate import Narrator, title
 from seegrad.picture.sketch import Bundle, Card, Pill, Sketch, is_finite
-from seegrad.picture.svg.cards import share_text
 from seegrad.picture.svg.sizes import bundle_text, shape_text
 from seegrad.picture.svg.strips import summary_text
 from seegrad.words.languages import _, counted, marked, together
@@ -199,7 +198,7 @@ def _card(card: Card, ref: TensorRef, maker: str | None) -> Item:
     if card.accumulates is not None:
         rows.append(Row("AccumulateGrad", ((card.accumulates, _("adds what comes to .grad")),)))
     if card.shares:
-        told = tuple((step, share_text(*share)) for step, share in card.shares)
+        told = tuple((step, f"{share[0]}/{share[1]}") for step, share in card.shares)
         rows.append(Row(_("gradients that have come"), told))
     rows += [_hook(hook, card.born) for hook in card.hooks]
     if card.full_name != card.label:

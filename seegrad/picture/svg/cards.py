@@ -228,7 +228,7 @@ def _share(
     y, said = size.slot_top + 11.5, share_text(come, expected)
     wrong_from = card.wrong_from if card.wrong_from is not None else until + 1
     told_until = min(kept_from, wrong_from) - 1  # then "wrong" needs the room
-    words = [text(said, 12, y, "cap on", until=told_until)] if told_until >= since else []
+    words = [text(f"∂ {said}", 12, y, "cap on", until=told_until)] if told_until >= since else []
     if kept_from <= until and kept_from < wrong_from:
         words.append(text(said, width - 11, y, "cap on", anchor="end", since=kept_from, until=wrong_from - 1))
     room = width - 16
@@ -238,8 +238,8 @@ def _share(
 
 
 def share_text(come: int, expected: int) -> str:
-    """`∂ 1 of 3`."""
-    return _("∂ {come} of {expected}").format(come=come, expected=expected)
+    """`1/3 came`: no number that could be read as a gradient's."""
+    return _("{come}/{expected} came").format(come=come, expected=expected)
 
 
 def _gradient(card: Card, width: float, size: CardSize, since: int, until: int, gradient: Gradient) -> str:

@@ -94,7 +94,7 @@ def test_a_gradient_tells_how_many_of_its_contributions_have_come() -> None:
     users = {node.id for node in recording.nodes if node.name in ("ExpBackward0", "SinBackward0", "CosBackward0")}
     assert set(running) == users, "each share comes from the Function that used x"
     second = x.shares[1][0]
-    assert said(svg(recording, second), "cap").count("∂ 2 of 3") == 1
+    assert said(svg(recording, second), "cap").count("∂ 2/3 came") == 1
     assert all(not each.shares for each in sketch(recording).cards if each.label != "x"), "one use is no sum"
 
 
@@ -400,7 +400,7 @@ def test_the_caption_of_a_kept_gradient_leaves_room_for_how_much_has_come() -> N
 
     recording = recorded(program, leaf(1, 2))
     root = svg(recording)
-    (share,) = [each for each in root.iter(f"{SVG}text") if each.text == "∂ 2 of 2"]
+    (share,) = [each for each in root.iter(f"{SVG}text") if each.text == "2/2 came"]
     assert share.get("text-anchor") == "end"
 
 
