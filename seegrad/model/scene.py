@@ -136,6 +136,7 @@ class SceneLevel:
     width_px: float
     height_px: float
     legend_px: float = 0.0  # what the legend takes below `height_px`
+    asked_px: float = 0.0  # `height_px` while a question is open: below that nothing is shown yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +209,7 @@ class Scene:
     levels: tuple[SceneLevel, ...] = ()  # those inside boxes; `body` is the outermost
     parts: tuple[tuple[str, str], ...] = ()  # what the drawings of several levels share: (id, markup at the origin)
     legend_px: float = 0.0  # what the legend takes below `height_px`
+    asked_px: float = 0.0  # its height while a question is open
     passes: tuple[Pass, ...] = ()
     alone: bool = False  # is a level drawn without those around it?
     sheets: tuple[NumberSheet, ...] = ()  # of tensors that don't fit on their cards

@@ -147,7 +147,8 @@ def _scene(
     *,
     alone: bool = False,
 ) -> Scene:
-    drawn, parts = pictures(levels, len(frames), alone=alone)
+    until = question.until_step if question else None
+    drawn, parts = pictures(levels, len(frames), alone=alone, until=until)
     items = tuple(item for level in levels for item in items_of(recording, level.sketch, level.id))
     sheets = tuple(dict.fromkeys(sheet for level in levels for sheet in sheets_of(level.sketch)))
     return replace(_finished(drawn, recording, frames, items, question, lang, parts), alone=alone, sheets=sheets)
@@ -173,6 +174,7 @@ def _finished(
         width_px=outer.width_px,
         height_px=outer.height_px,
         legend_px=outer.legend_px,
+        asked_px=outer.asked_px,
         frames=frames,
         items=items,
         code=recording.code,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 import seegrad
 from nbjudge_tests.session import one_in
@@ -224,3 +224,45 @@ def test_a_question_fits_a_telephone(kind: str, recording: Recording, tab: Page,
         "(() => { const q = document.querySelector('.sg-q'); return [q.clientWidth, q.scrollWidth]; })()"
     )
     assert used <= room + 1
+
+
+@pytest.mark.parametrize(("width", "height"), [(1032, 700), (420, 800)])
+def test_a_question_s_step_is_in_sight_and_no_room_is_kept_for_what_comes(
+    browser: Browser, tmp_path: Path, width: int, height: int
+) -> None:
+    """What is written to `by_data` later stands above the newest card: a hole as high as the box itself."""
+    a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    with seegrad.record() as rec:
+        out = a * 2
+        by_data = out.data
+        by_detach = out.detach()
+        by_data.add_(1)
+        by_data.add_(1)
+        by_detach.add_(1)
+        loss = out.sum()
+        loss.backward()
+    page = browser.new_page(viewport={"width": width, "height": height}, reduced_motion="reduce")
+    wrong = visit(page, tmp_path, page_text(rec.recording, question=ask(rec.recording, "versions")))
+    newest = page.locator(".sg-cv .nd[data-s=a]", has=page.locator(".nm:text-is('by_detach')"))
+    whole = page.locator(".sg-cv svg")
+    assert inside(newest, page.locator(".sg-cv"))
+    assert bottom(whole) - bottom(newest) < 60
+    asked = bottom(whole)
+    for field in page.locator(".sg-q input").all():
+        field.fill("1")
+    check(page)
+    assert bottom(whole) > asked + 60
+    assert wrong == []
+    page.close()
+
+
+def bottom(part: Locator) -> float:
+    return float(part.evaluate("(part) => part.getBoundingClientRect().bottom"))
+
+
+def inside(part: Locator, box: Locator) -> bool:
+    (left, top, right, low), (x, y, end, floor) = (
+        each.evaluate("(e) => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; }")
+        for each in (part, box)
+    )
+    return bool(x <= left and y <= top and right <= end and low <= floor)

@@ -24,7 +24,7 @@ export interface Item { id: string; kind: string; label: string; born: number; r
 /** Numbers of a card to be walked through: `kept` is the corner of `shape` that is there. */
 export interface Sheet { item: string; key: string; since: number; shape: number[]; kept: number[]; most: string; numbers: string }
 /** What is seen after opening a box. */
-export interface Level { id: string; label: string; parent: string | null; body: string; width_px: number; height_px: number }
+export interface Level { id: string; label: string; parent: string | null; body: string; width_px: number; height_px: number; asked_px?: number }
 export interface Choice { key: string; label: string; misconception: string; message: string; about?: string }
 
 export interface Question {
@@ -52,6 +52,7 @@ export interface Scene {
   view_box: string;
   width_px: number;
   height_px: number;
+  asked_px?: number;
   frames: Frame[];
   items: Item[];
   code: [number, string][];
@@ -131,9 +132,10 @@ export function sameStep(scene: Scene, step: number, place: number): number {
   return there.first + (here.step === here.scene.frames.length - 1 ? last : Math.min(here.step, last));
 }
 
-/** A level by its id; the outermost one where there is no such level. */
-export function levelAt(scene: Scene, id: string): Level {
-  return scene.levels.find((level) => level.id === id) ?? { id: "", label: "", parent: null, body: scene.body, width_px: scene.width_px, height_px: scene.height_px };
+/** A level by its id; the outermost one where there is no such level. While a question `asks`, as high as what is shown. */
+export function levelAt(scene: Scene, id: string, asks = false): Level {
+  const level = scene.levels.find((each) => each.id === id) ?? { id: "", label: "", parent: null, body: scene.body, width_px: scene.width_px, height_px: scene.height_px, asked_px: scene.asked_px };
+  return asks && level.asked_px ? { ...level, height_px: level.asked_px } : level;
 }
 
 /** From the outermost level to this one. */

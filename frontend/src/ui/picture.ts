@@ -45,11 +45,11 @@ const NEAR_PX = [0, 2, -2, 4, -4];
 const AXES = [["left", "width", "scrollLeft"], ["top", "height", "scrollTop"]] as const;
 
 function drawing(scene: Scene, id: string): Drawing {
-  const { body, width_px, height_px, label } = levelAt(scene, id);
+  const { body, width_px, label } = levelAt(scene, id);
   const shared = new Map(scene.parts);
   const inside = body.replace(/\ue001(\S+) (.*?)\ue001/g, (_, name, place) => shared.get(name)?.replace("0.0 0.0", place) ?? "");
   const box = document.createElement("div");
-  box.innerHTML = `<svg class="sg-svg" viewBox="0 0 ${width_px} ${height_px}" width="${width_px}" height="${height_px}" role="group">${inside}</svg>`;
+  box.innerHTML = `<svg class="sg-svg" width="${width_px}" role="group">${inside}</svg>`;
   const svg = box.firstElementChild as SVGSVGElement;
   svg.setAttribute("aria-label", label || "graph");
   const last = scene.frames.length - 1;
@@ -115,6 +115,7 @@ export function picture(scene: Scene, w: Words): Picture {
   let signed = false; // has any part had a sign?
   let marked: Marks["mark"];
   const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
+  const isThere = (part: SVGGElement) => part.dataset.s !== "g";
   const partOf = (id: string) => here.parts.find((part) => idOf(part) === id);
 
   function turnTo({ place, scene }: Drawn, level: string) {
@@ -146,12 +147,12 @@ export function picture(scene: Scene, w: Words): Picture {
 
   /** One part takes the Tab key, the one with the focus or what the step is about, and never one that isn't there yet; a focus that would be lost moves to it. */
   function rove() {
-    const there = here.parts.filter((part) => part.dataset.s !== "g");
+    const there = here.parts.filter(isThere);
     const focused = here.parts.find((part) => part === document.activeElement);
     const stop = [focused, about[0]].find((part) => part && there.includes(part)) ?? there[0];
     for (const part of there) part.setAttribute("tabindex", part === stop ? "0" : "-1");
     if (focused !== stop && focused) stop?.focus();
-    for (const part of here.parts) if (part.dataset.s === "g") part.removeAttribute("tabindex");
+    for (const part of here.parts) if (!isThere(part)) part.removeAttribute("tabindex");
   }
 
   function focusOn(id: string, focus: Focus) {
@@ -170,7 +171,7 @@ export function picture(scene: Scene, w: Words): Picture {
     if (!part) return [];
     const id = idOf(part);
     const near = here.wires.flatMap(({ ends }) => (ends.includes(id) ? ends : []));
-    return [part, ...[...on, ...near].flatMap((each) => partOf(each) ?? [])];
+    return [part, ...[...on, ...near].flatMap((each) => partOf(each) ?? [])].filter(isThere);
   }
 
   const inView = () => (opened ? about.slice(0, 1) : about);
@@ -189,6 +190,10 @@ export function picture(scene: Scene, w: Words): Picture {
     show(drawn, level, marks) {
       const { step } = drawn;
       const turned = turnTo(drawn, level);
+      const asks = !!box.closest("[data-asks]");
+      const { width_px, height_px } = levelAt(drawn.scene, level, asks);
+      here.svg.setAttribute("viewBox", `0 0 ${width_px} ${height_px}`);
+      here.svg.setAttribute("height", `${height_px}`);
       tagged ||= !!marks.tag;
       signed ||= !!marks.mark;
       for (const timed of here.timed) {
@@ -212,7 +217,7 @@ export function picture(scene: Scene, w: Words): Picture {
       const innermost = (letters: string) => here.parts.filter((part) => letters.includes(part.dataset.s ?? "g")).at(-1);
       const seen = partOf(marks.selected) ?? (/[ew]/.test(turned?.dataset.s ?? "") ? undefined : turned);
       const victim = innermost("ew");
-      const [active, wrong] = [innermost("a"), isWrong(drawn.scene.frames[step]) && !box.closest("[data-asks]")];
+      const [active, wrong] = [innermost("a"), isWrong(drawn.scene.frames[step]) && !asks];
       const red = here.wires.flatMap(({ element, ends }) => (element.matches(".eb:not(.ghost)") ? ends.map(partOf) : [])); // what was saved
       const harm = here.parts.filter((part) => part.matches(".hm:not([data-s=g])")); // the write that did it
       about = seen || !wrong ? around(seen ?? active ?? victim, marks.on) : [victim, ...red, ...harm, ...marks.on.map(partOf), active].flatMap((part) => part ?? []);

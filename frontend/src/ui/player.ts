@@ -215,7 +215,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
 
   /** A high picture leaves no room for the words below it. */
   function arrange() {
-    const { width_px, height_px } = levelAt(drawnAt(scene, state().step).scene, state().level);
+    const { width_px, height_px } = levelAt(drawnAt(scene, state().step).scene, state().level, asks());
     const wide = width_px + SCROLLBAR_PX;
     root.classList.toggle("high", height_px > HIGH * innerHeight && wide + BESIDE_PX <= root.clientWidth);
     root.style.setProperty("--w", `${wide}px`); // however large it is drawn
@@ -237,7 +237,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     if (fresh && !asks() && isWrong(scene.frames[state().step])) size.together(pic.about());
     if (begun < 0) begun = state().step;
     if (!asks()) pic.reveal(begins() ? [] : undefined);
-    else if (view !== asked) pic.reveal(state().step === question?.until_step ? pic.parts().filter((part) => labelOf(question, pic.idOf(part))) : undefined);
+    else if (view !== asked) pic.reveal([...pic.about(), ...pic.parts().filter((part) => part.dataset.s !== "g" && labelOf(question!, pic.idOf(part)))]);
     asked = view;
     map.follow();
     [pic.box, code, foot, info.element].forEach(reachable);

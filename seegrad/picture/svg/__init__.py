@@ -12,7 +12,7 @@ from seegrad.picture.svg.cards import draw_card
 from seegrad.picture.svg.elements import UID, el
 from seegrad.picture.svg.legend import draw_legend
 from seegrad.picture.svg.pills import draw_bundle, draw_chip, draw_header, draw_pill
-from seegrad.picture.svg.sizes import PAGE_PX, SCROLLS_PX, Box, Opening, SizedSketch, header_width
+from seegrad.picture.svg.sizes import PAD_PX, PAGE_PX, SCROLLS_PX, Box, Opening, SizedSketch, header_width
 from seegrad.picture.svg.wires import Wiring, draw_storages, draw_tags
 
 MARGIN_PX = 8
@@ -32,12 +32,15 @@ LETTERS: dict[Severity, str] = {"error": ERROR, "wrong": WRONG}
 SharedParts = tuple[tuple[str, str], ...]
 
 
-def pictures(levels: Sequence[Level], steps: int, *, alone: bool = False) -> tuple[list[SceneLevel], SharedParts]:
+def pictures(
+    levels: Sequence[Level], steps: int, *, alone: bool = False, until: int | None = None
+) -> tuple[list[SceneLevel], SharedParts]:
     """Each level's drawing with the levels around it, or `alone`, and the parts that these drawings share.
 
-    A picture without boxes shares nothing: its parts stand where they belong.
+    A picture without boxes shares nothing: its parts stand where they belong. `until`: the last step that is shown
+    while a question is open.
     """
-    drawers = {level.id: _Drawer(level, steps, alone=alone) for level in levels}
+    drawers = {level.id: _Drawer(level, steps, alone=alone, until=until) for level in levels}
     drawn = [_whole([drawers[level.id]] if alone else _way_out(level, drawers)) for level in levels]
     parts = {name: markup for drawer in drawers.values() for name, markup in drawer.parts.items()}
     if len(levels) > 1:
@@ -73,15 +76,15 @@ def _whole(way: Sequence[_Drawer]) -> SceneLevel:
         opened = drawer.inside(opened, PAGE_PX - NESTED_PX * depth)
     level = way[0].level
     seen = [drawer.without(inside) for inside, drawer in zip(["", *(each.level.id for each in way)], way, strict=False)]
-    body, (width, height), legend = way[-1].outermost(opened, seen)
-    return SceneLevel(level.id, level.label, level.parent, body, width, height, legend)
+    body, (width, height), legend, asked = way[-1].outermost(opened, seen)
+    return SceneLevel(level.id, level.label, level.parent, body, width, height, legend, asked)
 
 
 class _Drawer:
     """Draws one level, whichever of its boxes is open: its parts look the same wherever they stand."""
 
-    def __init__(self, level: Level, steps: int, *, alone: bool) -> None:
-        self.level, self.steps = level, steps
+    def __init__(self, level: Level, steps: int, *, alone: bool, until: int | None) -> None:
+        self.level, self.steps, self.until = level, steps, steps if until is None else until
         self.sized = SizedSketch(level.sketch, alone=alone)
         self.states = _States(level.sketch, steps, level.about)
         self.parts = self._parts(level.sketch)
@@ -118,8 +121,10 @@ class _Drawer:
         size = round(width + 2 * SIDE_PX, 1), round(HEADER_PX + height + SIDE_PX, 1)
         return Opening(self.level.id, *size, enters, leaves, body)
 
-    def outermost(self, opened: Opening | None, seen: Sequence[Sketch]) -> tuple[str, tuple[float, float], float]:
-        """The inside of the SVG, its width and height, and the height of a legend below it for all that is seen."""
+    def outermost(
+        self, opened: Opening | None, seen: Sequence[Sketch]
+    ) -> tuple[str, tuple[float, float], float, float]:
+        """The inside of the SVG, its width and height, the legend's below it, and its own while a question is open."""
         sized = self.sized.opened(opened) if opened else self.sized
         layout = sized.layout(PAGE_PX if opened else PAGE_PX + SCROLLS_PX)
         signed = not all(card.is_finite for card in self.level.sketch.cards)
@@ -129,7 +134,15 @@ class _Drawer:
         lowest = max((boxes[card.id].bottom for card in hanging if card.id in boxes), default=0.0)
         height = max(layout.height_px + top + (BADGE_PX if sized.alone else 0), lowest + BADGE_PX) + MARGIN_PX
         legend, legend_px = draw_legend(seen, MARGIN_PX, height + LEGEND_PX, width, self.steps)
-        return _defs() + body + legend, (round(width + 2 * MARGIN_PX, 1), round(height, 1)), legend_px
+        asked = round(min(height, self._lowest(boxes) + 2 * MARGIN_PX + PAD_PX), 1)
+        return _defs() + body + legend, (round(width + 2 * MARGIN_PX, 1), round(height, 1)), legend_px, asked
+
+    def _lowest(self, boxes: dict[str, Box]) -> float:
+        """Down to where anything is shown while a question is open."""
+        sketch = self.level.sketch
+        parts: tuple[Card | Pill | Bundle | Chip, ...]
+        parts = (*sketch.cards, *sketch.pills, *sketch.bundles, *sketch.chips)
+        return max((boxes[part.id].bottom for part in parts if part.born <= self.until and part.id in boxes), default=0)
 
     def _drawn(self, sized: SizedSketch, layout: Layout, corner: Point) -> tuple[str, dict[str, Box]]:
         """Everything but the legend, from its top left corner on; and where each part stands."""

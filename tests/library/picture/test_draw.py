@@ -456,3 +456,14 @@ def test_a_gradient_s_card_comes_with_the_gradient() -> None:
     scene = draw(rec.recording)
     (card,) = [item for item in scene.items if item.label == "a.grad"]
     assert scene.frames[card.born].phase == "backward"
+
+
+def test_while_a_question_is_open_a_picture_is_as_high_as_what_is_shown() -> None:
+    with seegrad.record() as rec:
+        p = torch.ones(2)
+        p *= 3
+        p.sub_(1)
+    asked = draw(rec.recording, ask(rec.recording, "versions"))
+    assert 0 < asked.asked_px < asked.height_px / 2
+    plain = draw(rec.recording)
+    assert plain.asked_px == plain.height_px
