@@ -38,8 +38,7 @@ class Room:
     """How much is seen at once: `most` things, modules as groups or not.
 
     `homes`: a module with parameters is a group even if it is one Function, so that they stand in it. `deep`: a list
-    of modules is a group, and so is a line of code. `updates`: so is what writes to parameters. `crowded`: Functions
-    that had no room in one group.
+    of modules is a group, and so is a line of code. `updates`: so are writes to parameters. `crowded`: had no room.
     """
 
     most: int = LEVEL
@@ -364,7 +363,8 @@ def _split(group: Group, recording: Recording, pills: dict[str, Pill], room: Roo
         return pills[item].born
 
     def op(items: Sequence[str | Group]) -> str:
-        return recording.frames[born(items[0])].op
+        earlier = isinstance(items[0], str) and items[0][1] == "x"  # as an excerpt names what it didn't see made
+        return _("from before") if earlier else recording.frames[born(items[0])].op
 
     _gather(group, _stretches(group.items, born, OP), op)
     _tell_apart(group.groups())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -384,3 +385,20 @@ def test_a_loop_that_takes_steps_by_grad_is_a_training_loop() -> None:
             with torch.no_grad():
                 w -= 0.1 * slope
     assert [each.number for each in stretches(rec.recording) if each.number] == [1, 2, 3]
+
+
+def test_functions_from_before_a_pass_are_not_called_after_its_first_op() -> None:
+    """A state that is never cut off: backward runs through all passes before."""
+    w = torch.ones(2, requires_grad=True)
+    state = torch.ones(2)
+    with seegrad.record() as rec:
+        for _ in range(3):
+            state = state.sin()
+            for _ in range(16):
+                state = state * w
+            loss = state.sum()
+            loss.backward(retain_graph=True)
+    last = stretches(rec.recording)[-1]
+    own = replace(rec.recording, frames=rec.recording.frames[last.first : last.stop])
+    levels = collapse(own, excerpt(rec.recording, sketch(rec.recording), last), Room(12, homes=True, deep=True))
+    assert [level.label for level in levels if level.label.startswith(("sin", "from before"))] == ["from before"]
