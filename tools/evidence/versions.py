@@ -37,6 +37,9 @@ EACH_FILE_APART = ("-p", "no:cacheprovider", "-n", "auto", "--dist", "loadfile")
 SHOWN = 20
 """Failed tests that are named on the screen; the log and the page name all."""
 
+SESSION = "nbjudge_tests.session"
+"""What every test session shares, of which nothing is the grader's."""
+
 
 @dataclass(frozen=True, slots=True)
 class VersionOutcome:
@@ -65,7 +68,7 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names.update(alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module != SESSION and not node.level:
             names.add(node.module.split(".")[0])
             names.update({"playwright"} if node.module.startswith("tests.browser") else ())
     return names

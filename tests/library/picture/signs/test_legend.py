@@ -25,7 +25,7 @@ SIGNS = {
     "error": "error", "nan": "nan", "wrong": "wrong", "done": "done",
 }  # fmt: skip
 """Class → the entries any of which explains it."""
-WORDS = {"lk", "st", "sc", "sym", "fnm", "bnm", "nm", "nu", "shp", "cap", "none", "note", "clash", "tip", "ver"}
+WORDS = {"lk", "st", "sc", "sym", "fnm", "bnm", "nm", "nu", "shp", "cap", "none", "note", "clash", "tip", "ver", "say"}
 """Classes of what says in words, or in numbers, what it is."""
 OF_A_PART = {
     "nd",
