@@ -338,11 +338,10 @@ def _left_by_others(recording: Recording, round_: Round) -> Iterator[Left]:
 
     After it another gradient came to the leaf, and nobody had cleared the first.
     """
-    cleared = {leaf: use.frame for use in round_.cleared for leaf, _ in use.tensors}
     others = [use for use in round_.between if use.kind == "stepped" and not leaves_of(use) & round_.leaves]
     for other in others:
         for leaf, frames in round_.came.items():
-            since = [frame for frame in frames if frame.index > cleared.get(leaf, -1)]
+            since = [frame for frame in frames if not _gone(round_, frame, leaf)]
             for frame in since[:-1]:
                 between = frame.index <= other.frame < since[-1].index
                 if between and leaves_of(other) & reached(recording, frame.backward):
@@ -355,7 +354,8 @@ def _came_for_others(recording: Recording, round_: Round) -> Iterator[Left]:
     Each clears its own before its own loss, and the other one steps later.
     """
     calls: dict[int | None, tuple[int, Frame]] = {}
-    for frame, leaf in sorted(((frame, leaf) for leaf, came in round_.came.items() for frame in came), key=_when):
+    there = ((frame, leaf) for leaf, came in round_.came.items() for frame in came if not _gone(round_, frame, leaf))
+    for frame, leaf in sorted(there, key=_when):
         calls.setdefault(frame.backward, (leaf, frame))
     for clear in round_.between:
         theirs = leaves_of(clear)
@@ -368,6 +368,11 @@ def _came_for_others(recording: Recording, round_: Round) -> Iterator[Left]:
             continue
         if all(reached(recording, call) <= {None, *round_.leaves} for call in before):
             yield *after, other
+
+
+def _gone(round_: Round, came: Frame, leaf: int) -> bool:
+    """Has anybody cleared what came there, before the step?"""
+    return any(use.frame >= came.index and leaf in leaves_of(use) for use in round_.cleared)
 
 
 def _when(each: tuple[Frame, int]) -> int:

@@ -222,3 +222,63 @@ def si_strength_is_kept_by_forward():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+class Gauge(nn.Module):
+    """What lies in a box, and how full it is, of a picture from above."""
+
+    def __init__(self, size=8):
+        super().__init__()
+        self.base = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU())
+        self.filled, self.kind = nn.Conv2d(8, 1, 1), nn.Conv2d(8, size, 1)
+
+    def forward(self, x):
+        h = self.base(x)
+        return self.filled(h).mean(dim=(1, 2, 3)), self.kind(h).mean(dim=(2, 3))
+
+
+class Weighed(nn.Module):
+    """Two losses by learned weights, and the classes, which are the loss's own."""
+
+    def __init__(self, size=8, kinds=6):
+        super().__init__()
+        self.classes = nn.Linear(size, kinds)
+        self.filled, self.kind = nn.Parameter(-1.8 * torch.ones(1)), nn.Parameter(-torch.ones(1))
+
+    def forward(self, told, batch):
+        filled = F.l1_loss(told[0], batch["filled"])
+        kind = F.cross_entropy(self.classes(2 * F.normalize(told[1])), batch["kind"])
+        loss = torch.exp(-self.filled) * filled + torch.exp(-self.kind) * kind + (self.filled + self.kind)
+        return loss.sum() * 0.5
+
+
+class Store:
+    """One loss for two optimisers: the model's, and the loss's own."""
+
+    def __init__(self, model):
+        self.model, self.loss = model, Weighed()
+        self.optimizer = torch.optim.Adam(model.parameters(), 5e-3)
+        self.weights = torch.optim.SGD(self.loss.parameters(), 5e-3, momentum=0.9)
+
+    def train(self, batch):
+        self.model.train()
+        loss = self.loss(self.model(batch["image"]), batch)
+        self.optimizer.zero_grad()
+        self.weights.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.weights.step()
+        return loss.item()
+
+
+@program()
+def si_legal_store():
+    """Both clear before one backward call, and both step after it; github.com/ifzhang/FairMOT/issues/19."""
+    torch.manual_seed(11)
+    model = Gauge()
+    store = Store(model)
+    for _ in range(80):
+        kind = torch.randint(0, 6, (12,))
+        image = torch.rand(12, 1, 8, 8) * 0.1 + kind.view(-1, 1, 1, 1) * 0.1
+        store.train({"image": image, "kind": kind, "filled": image.mean(dim=(1, 2, 3))})
+    return model
