@@ -130,7 +130,7 @@ def test_a_course_that_nbgrader_s_own_grader_would_grade_is_told_the_lines_that_
         assert NOT_INSTALLED in said
     config.write_text("c = get_config()\n", encoding="utf-8")
     assert NOT_INSTALLED in python(root, "-m", "nbjudge", "doctor")
-    config.write_text("\n".join(lines), encoding="utf-8")
+    config.write_text("\n".join([*lines, 'c.SandboxedAutograde.prove = "off"']), encoding="utf-8")
     for command in (["generate", small.NAME], ["doctor"]):
         assert "install" not in python(root, "-m", "nbjudge", *command)
     assert "install" not in python(tmp_path, "-m", "nbjudge", "doctor"), "no course, nothing to grade"

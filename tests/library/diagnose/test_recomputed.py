@@ -100,6 +100,7 @@ print(seen("c_mask_drawn_by_a_generator_of_its_own").recording.diagnoses[0].culp
 """
 
 
+@pytest.mark.slow
 def test_the_first_checkpoint_of_a_process_is_told_as_any_other() -> None:
     """Torch does more the first time: it makes a `torch.device` for the second run."""
     done = subprocess.run(  # our own program

@@ -434,6 +434,7 @@ def test_a_very_long_story_tells_what_went_wrong_in_its_middle() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_deep_graph_needs_no_recursion_and_fits_the_page() -> None:
     scene = draw(chain(3000))
     assert len(scene.levels) > 80

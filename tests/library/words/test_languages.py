@@ -249,6 +249,7 @@ def english_words(said: str, diagnosis: seegrad.Diagnosis) -> set[str]:
     return set(LATIN.findall(said)) - ALLOWED - files - {diagnosis.node, diagnosis.tensor}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(50, sorted(programs())))
 def test_every_step_is_told_in_chinese(name: str) -> None:
     """Names, ops and Nodes of the program aside, the sentences and the captions hold no English."""

@@ -31,6 +31,7 @@ def interrupted(run: Callable[[], object], **options: object) -> seegrad.Recordi
     return rec.recording
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # a program's own warnings are torch's affair
 @pytest.mark.parametrize("name", some(50, sorted(name for name in programs() if programs()[name].kind)))
 def test_ctrl_c_hides_nothing(name: str) -> None:
