@@ -37,8 +37,8 @@ from tools.course.masters import (
     read_notebook,
     to_notebook,
 )
+from tools.course.offline import DEFAULT, build_site
 from tools.course.releases import released
-from tools.course.site import DEFAULT, build_site
 from tools.words.entries import EVERY_LANGUAGE
 from tools.words.translations import in_language, languages_of
 

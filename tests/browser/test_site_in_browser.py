@@ -19,8 +19,8 @@ from nbjudge_tests.session import one_in
 from seegrad.display.offline import OfflineExporter, markdown
 from tests.browser.test_pictures import findings, needs_axe
 from tools import book
-from tools.course.site import build_site
-from tools.course.site_page import Way, chapter_page
+from tools.course.offline import build_site
+from tools.course.offline_page import Way, chapter_page
 
 pytestmark = pytest.mark.browser
 

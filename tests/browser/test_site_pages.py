@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 from nbjudge_tests.session import one_in
 from tests.browser.test_pictures import AXE, needs_axe
 from tests.browser.test_site_in_browser import open_page, tab
-from tools.course.site_page import Way, chapter_page
+from tools.course.offline_page import Way, chapter_page
 from tools.site.programs import FOLDER
 from tools.site.sources import FLIPS
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.course.masters import BookError
-from tools.course.site import build_site
+from tools.course.offline import build_site
 from tools.site.built import build
 from tools.words.entries import EVERY_LANGUAGE
 

@@ -91,7 +91,7 @@ def ours(zygote: Zygote) -> dict[str, tuple[Outcome, ...]]:
     return {name: run(zygote, SETUP, answer(RIGHT + change), *TESTS).outcomes for name, change in CHANGES.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.whole  # test_cells has the same oracle beside more ways to ask
 def test_the_same_test_cells_in_one_stock_kernel_agree(ours: dict[str, tuple[Outcome, ...]]) -> None:
     """All answers go into one stock notebook, one after the other: a kernel start costs seconds."""
     cells = [SETUP]

@@ -18,7 +18,7 @@ from nbjudge_tests.classroom.commands import nbgrader
 from nbjudge_tests.classroom.small import configure
 from tools import book
 from tools.course.masters import BookError, read_master
-from tools.course.site_page import Way, chapter_page, front_page
+from tools.course.offline_page import Way, chapter_page, front_page
 from tools.words import catalogue, entries, translations
 
 ROOT = Path(__file__).parents[3]

@@ -27,7 +27,7 @@ from seegrad.words.languages import speaking
 from tools.course.chapters import executed
 from tools.course.folds import presented
 from tools.course.masters import read_master, to_notebook
-from tools.course.site_page import Way, chapter_page, front_page, title_of
+from tools.course.offline_page import Way, chapter_page, front_page, title_of
 from tools.words.entries import EVERY_LANGUAGE
 from tools.words.translations import catalogue_of, in_language, languages_of
 
