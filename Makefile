@@ -39,7 +39,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help install system frontend course lab kit tools site hub dist quick test test-all test-torch test-upstream test-gpu test-libraries \
-  test-courses check derived player grade bench clean
+  test-courses check derived compiled player grade bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -85,6 +85,9 @@ derived: install  ## are texts, translations and evidence what their sources mak
 	$(BIN)/python -m tools.words.catalogue --check
 	$(BIN)/python -m tools.evidence.seeds --check
 
+compiled: install  # once, while mypy has the other core, and not in each of the processes that begin together; errors are the run's to tell
+	@$(BIN)/python -m pytest --collect-only -qq > /dev/null || true
+
 player: frontend
 	cd frontend && npm test --silent
 
@@ -92,7 +95,8 @@ quick: install check  ## two minutes: style, types, the player, the tests of the
 	test ! -d frontend/node_modules || (cd frontend && npm test --silent)
 	$(BIN)/python -m pytest -q -m 'not slow' -n $(WORKERS) $(DIST) $(PYTEST_ARGS) $(QUICK)
 
-test: install system check derived player  ## all that a change may break, many cases alike by some of them
+test: install system  ## all that a change may break, many cases alike by some of them
+	$(MAKE) -j 2 check derived player compiled
 	$(BIN)/python -m pytest -n $(WORKERS) $(DIST) --durations=25 $(PYTEST_ARGS)
 
 test-all: export SEEGRAD_TEST_ALL = 1

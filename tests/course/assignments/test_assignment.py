@@ -1,7 +1,7 @@
 """Each assignment proven: what is right gets everything, what is wrong is told why, an empty answer gets nothing.
 
-One class an assignment is graded by nbgrader's own command through the real grader; three assignments stand for all,
-where not everything is tested. `-k NN_topic` selects one.
+One class an assignment is graded by nbgrader's own command through the real grader; the first stands for all, where not
+everything is tested: `SEEGRAD_TEST_ALL=1 … -k NN_topic` selects one.
 """
 
 from __future__ import annotations
