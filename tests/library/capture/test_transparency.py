@@ -42,7 +42,7 @@ def alone(run: Callable[[], Any]) -> Observation:
     return observe(run, None)
 
 
-@pytest.mark.parametrize("name", some(100, programs()))
+@pytest.mark.parametrize("name", some(50, programs()))
 def test_the_clinic_s_programs_show_the_same(name: str) -> None:
     run = programs()[name].run
     expected = alone(run)

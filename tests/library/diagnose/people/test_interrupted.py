@@ -33,7 +33,7 @@ def interrupted(run: Callable[[], object], **options: object) -> seegrad.Recordi
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # a program's own warnings are torch's affair
-@pytest.mark.parametrize("name", some(50, sorted(name for name in programs() if programs()[name].kind)))
+@pytest.mark.parametrize("name", some(25, sorted(name for name in programs() if programs()[name].kind)))
 def test_ctrl_c_hides_nothing(name: str) -> None:
     program, plain = programs()[name], seen(name)
     if plain.raised is not None:

@@ -45,7 +45,7 @@ def test_every_report_has_its_mend() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(50, sorted(MENDS)))
+@pytest.mark.parametrize("name", some(25, sorted(MENDS)))
 def test_the_mend_ends_it_and_what_was_named_learns(name: str) -> None:
     """No finding is left, every number is finite, and what wasn't trained is.
 
