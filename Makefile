@@ -85,7 +85,7 @@ derived: install  ## are texts, translations and evidence what their sources mak
 	$(BIN)/python -m tools.words.catalogue --check
 	$(BIN)/python -m tools.evidence.seeds --check
 
-compiled: install  # once, while mypy has the other core, and not in each of the processes that begin together; errors are the run's to tell
+compiled: install  # the tests, once, and not by each of the processes that begin together; an error is the run's to tell
 	@$(BIN)/python -m pytest --collect-only -qq > /dev/null || true
 
 player: frontend
@@ -95,8 +95,7 @@ quick: install check  ## two minutes: style, types, the player, the tests of the
 	test ! -d frontend/node_modules || (cd frontend && npm test --silent)
 	$(BIN)/python -m pytest -q -m 'not slow' -n $(WORKERS) $(DIST) $(PYTEST_ARGS) $(QUICK)
 
-test: install system  ## all that a change may break, many cases alike by some of them
-	$(MAKE) -j 2 check derived player compiled
+test: install system compiled check derived player  ## all that a change may break, many cases alike by some of them
 	$(BIN)/python -m pytest -n $(WORKERS) $(DIST) --durations=25 $(PYTEST_ARGS)
 
 test-all: export SEEGRAD_TEST_ALL = 1
