@@ -16,7 +16,7 @@ from seegrad.capture.extremes import Aftermath, ExtremesWatch, Stillness
 from seegrad.capture.functions import FunctionChecks, Unpassed, returned_on, unread_check
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users, user_frame, user_frames
-from seegrad.capture.probes.refusals import said_of_refused
+from seegrad.capture.probes.refusals import SAID_ELSEWHERE, said_of_refused
 from seegrad.capture.probes.stores import Bound, bound, stored_at
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import (
@@ -52,9 +52,6 @@ from seegrad.capture.training.switches import SWITCHES, Switches
 from seegrad.capture.training.uses import GradientUses
 from seegrad.model.recording import GRADIENT_READ, Clue, Place, RaisedError
 from seegrad.words.errors import text_of
-
-SAID_ELSEWHERE = ("once_differentiable", "where no input requires gradient", "created inside a custom Function")
-"""Cores of such errors."""
 
 LOOKS_AT_HOOKS = frozenset({1, 4})
 """Backward calls at which those of modules are looked at."""
@@ -412,7 +409,7 @@ class RecordingState:
         """Torch has refused something for a reason that stands in the user's text."""
         if any(core in text_of(error) for core in SAID_ELSEWHERE):
             frames, now = self._frames(user), self.tables.frames.now
-            self.tables.clues += said_of_refused(self.source, frames, now)
+            self.tables.clues += said_of_refused(self.source, error, frames, now)
 
     def remade(self, wanted: Sequence[int], user: FrameType | None) -> tuple[tuple[Place, Place], ...]:
         """Of these tensors, the line that made it → the line under way that calls the function in which that stands."""

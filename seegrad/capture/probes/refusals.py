@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from types import CodeType, FrameType
 
+from torch.utils import hooks
+
 from seegrad.capture.probes.places import Source, definitions, is_users, nodes
 from seegrad.model.recording import Clue, Place
+
+SAID_ELSEWHERE = (
+    *("once_differentiable", "where no input requires gradient", "created inside a custom Function"),
+    *("hook returned", "has returned an incorrect number", "has changed the"),
+)
+"""Cores of the errors whose reason stands in the user's text."""
 
 REGISTERS = re.compile(r"\.register_(?:full_)?backward_(?:pre_)?hook\(")
 CLASS = re.compile(r"\s*class (\w+)\b")
@@ -19,22 +27,66 @@ DRAWS = re.compile(
 )
 """Code that draws by Python's `random` or numpy, of which torch doesn't know."""
 
+NAMED = re.compile(r"hook '([^']*)'")
+CALLING = "user_pre_hook", "hook"
+"""What torch's functions that call a module's hooks call the one that they call."""
+
 LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
 Decision = ast.If | ast.IfExp | ast.While
 MARK = re.compile(r"\s*@[\w.]*once_differentiable\b")
 
 
-def said_of_refused(source: Source, frames: Sequence[FrameType], at: int) -> list[Clue]:
+def said_of_refused(source: Source, error: BaseException, frames: Sequence[FrameType], at: int) -> list[Clue]:
     """The lines, in the files of the functions under way, that may be to blame after Frame `at`; their own come first.
 
-    `registers`: it puts a backward hook on a module. `once`: it marks the backward of Function `owner`.
+    `registers`: it puts a backward hook on a module. `once`: it marks the backward of Function `owner`. `returns`: the
+    hook that was refused returns there.
     """
     files = dict.fromkeys(frame.f_code.co_filename for frame in reversed(frames))
+    returning = _refused_hook(source, error) or _named_hook(source, error, files)
     found = [each for file in files for each in _said(source, file, at)]
     own = [(code.co_filename, _lines(code)) for code in (frame.f_code for frame in frames)]
-    return sorted(
+    said = sorted(
         found, key=lambda each: not any(each.place.file == file and each.place.line in on for file, on in own)
     )
+    return said if returning is None else [*said, Clue("returns", at, returning[1], (), (("hook", returning[0]),))]
+
+
+def _refused_hook(source: Source, error: BaseException) -> tuple[str, Place] | None:
+    """(name, the line that returns) of a module's hook, where the error came from torch's function that calls it."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None or step.tb_frame.f_code.co_filename != hooks.__file__:
+        return None
+    hook = next((held for each in CALLING if (held := step.tb_frame.f_locals.get(each)) is not None), None)
+    code = getattr(getattr(hook, "__func__", hook), "__code__", None)
+    if not isinstance(code, CodeType):
+        return None
+    begins = min(_lines(code), default=code.co_firstlineno)
+    found = [each for each in _functions(source, code.co_filename) if each.name == code.co_name]
+    lines = _returns([each for each in found if each.lineno <= begins <= (each.end_lineno or 0)])
+    line = min(lines) if len(lines) == 1 else code.co_firstlineno
+    return code.co_name, source.at(code.co_filename, line)
+
+
+def _named_hook(source: Source, error: BaseException, files: Iterable[str]) -> tuple[str, Place] | None:
+    """The same of the only function of the name that the error says."""
+    said = NAMED.search(str(error))
+    name = said[1].rpartition(".")[2] if said is not None else ""
+    found = [(file, each) for file in files for each in _functions(source, file) if each.name == name]
+    lines = _returns([each for _, each in found]) if len(found) == 1 else set()
+    return (name, source.at(found[0][0], min(lines))) if len(lines) == 1 else None
+
+
+def _functions(source: Source, file: str) -> list[ast.FunctionDef]:
+    return [each for each in definitions(source.text(file)) if isinstance(each, ast.FunctionDef)]
+
+
+def _returns(functions: Iterable[ast.FunctionDef]) -> set[int]:
+    """The lines on which these return something."""
+    every = (node for function in functions for node in ast.walk(function))
+    return {node.lineno for node in every if isinstance(node, ast.Return) and node.value is not None}
 
 
 def _said(source: Source, file: str, at: int) -> Iterator[Clue]:

@@ -179,6 +179,46 @@ def m_hook_of_a_classifier_behind_a_detach():
         opt.step()
 
 
+@program("backward_returns")
+def m_hook_of_one_gradient_at_every_layer_norm():
+    """csdongxian/skip-connections-matter#3: written for what ends in a ReLU, put on what has a weight."""
+
+    def evened(module, given, got):
+        return (given[0] / given[0].std(),)  # culprit
+
+    net = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))
+    for layer in net:
+        if isinstance(layer, nn.LayerNorm):
+            layer.register_backward_hook(evened)
+    signal = torch.rand(5, 6, requires_grad=True)
+    torch.autograd.grad(net(signal).logsumexp(1).sum(), signal)  # victim
+
+
+@program("backward_returns")
+def m_hook_that_returns_the_gradient_of_the_result_too():
+    class Guided:
+        def __init__(self, net):
+            self.handles = [layer.register_full_backward_hook(self.positive) for layer in net if type(layer) is nn.ELU]
+
+        def positive(self, layer, given, got):
+            return given[0].clamp(min=0), got[0]  # culprit
+
+    net = nn.Sequential(nn.Linear(6, 8), nn.ELU(), nn.Linear(8, 3))
+    Guided(net)
+    net(torch.rand(5, 6))[:, 0].sum().backward()  # victim
+
+
+@program()
+def m_legal_hooks_that_return_what_they_are_given():
+    """As many as the module has inputs, of the same shape; and nothing, where they only look."""
+    sizes = []
+    net = nn.Sequential(nn.Linear(6, 8), nn.ELU(), nn.Linear(8, 3))
+    net[1].register_full_backward_hook(lambda layer, given, got: (given[0].clamp(min=0),))
+    net[2].register_full_backward_hook(lambda layer, given, got: sizes.append(got[0].norm().item()))
+    net[2].register_full_backward_pre_hook(lambda layer, got: (got[0] * 0.5,))
+    net(torch.rand(5, 6)).square().mean().backward()
+
+
 @program("graph_freed")
 def m_weight_kept_from_the_epoch_before():
     """benedekrozemberczki/pytorch_geometric_temporal#305: a weight that a recurrent cell makes anew from the last."""

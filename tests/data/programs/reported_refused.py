@@ -418,3 +418,17 @@ def a_legal_functions_under_autocast():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+@program("backward_returns")
+def a_hook_that_returns_the_norm_for_the_log():
+    sizes = []
+
+    def length_of(gradient):
+        sizes.append(gradient.norm().item())
+        return sizes[-1]
+
+    encoder, head = nn.Linear(6, 8), nn.Linear(8, 3)
+    code = encoder(torch.rand(5, 6)).tanh()
+    code.register_hook(length_of)  # culprit
+    head(code).square().mean().backward()  # victim
