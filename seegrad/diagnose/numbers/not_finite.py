@@ -13,7 +13,7 @@ from seegrad.diagnose.numbers.known import Span, shows
 from seegrad.diagnose.numbers.origins import Origin, Origins
 from seegrad.model.derivatives import STEEP as STEEP_NODES
 from seegrad.model.derivatives import stem
-from seegrad.model.recording import Diagnosis, Frame, Recording
+from seegrad.model.recording import Diagnosis, Frame, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Phrase, Word, phrase
 
@@ -285,16 +285,17 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     given = _given(origin)
     why = _why(origins, origin)
     made = origin.frame.place if origin.frame is not None and origin.frame.phase != "start" else None
+    call, asked = _call_of(recording, arrival)
     finding = Finding(
         recording=recording,
         kind=kind,
         frame=arrival.frame.index,
         culprit=None if origin.unseen else made,
-        victim=arrival.frame.place,
+        victim=call,
         node=origin.node,
         tensor=given,
     )
-    span, leaf = _span(origins, origin, given), label(recording, arrival.leaf)
+    span, leaf = _span(origins, origin, given), label(recording, asked)
     result = origins.known.at(origin.tensor, origin.frame.index) if origin.frame and origin.tensor is not None else None
     op = origin.node.op if origin.node is not None and origin.node.op else origin.frame.op if origin.frame else ""
     dtype = recording.tensors[origin.tensor].dtype if origin.tensor is not None else ""
@@ -307,6 +308,14 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
         "why": phrase(WHY[why], **facts) if why in WHY else "",
     }
     return finding.told(_said(why, origin), MEND[why], facts, **words)
+
+
+def _call_of(recording: Recording, arrival: Arrival) -> tuple[Place | None, int | None]:
+    """Where it shows, and whose gradient: in a loss that was made of one, where that was asked for."""
+    number = arrival.origin.backward if arrival.leaf is None else None
+    calls = [frame for frame in recording.frames if number is not None and frame.backward == number]
+    asked = (tensor for frame in calls for tensor in frame.wanted)
+    return (calls or [arrival.frame])[0].place, next(asked, arrival.leaf)
 
 
 def _said(why: str, origin: Origin) -> str:

@@ -121,8 +121,10 @@ class Origins:
                 return None
             for given in (given for given, span in known.items() if span is None and given not in seen):
                 made = self._makers.maker(given, each.index - 1)
-                if made is None or (made.phase == "backward" and self._has_broken(made.backward)):
+                if made is None:
                     return None
+                if made.phase == "backward" and self._has_broken(made.backward):
+                    return self._of_gradient(made, given)
                 seen.add(given)
                 waiting += [] if made.phase == "backward" else [(made, given)]
         rows = [Origin(each, result) for each, result in waiting if each.op in LEFT_OUT]

@@ -467,3 +467,38 @@ def m_spring_whose_force_is_computed_with_gradients_on():
         opt.zero_grad()
         loss.backward()
         opt.step()
+
+
+def pulls(net, places, far):
+    """What each star is pulled by: the slope of an energy that the distances to the others give."""
+    apart = far((places[:, None] - places).square().sum(-1)) * (1 - torch.eye(len(places)))
+    energy = net(apart.unsqueeze(-1)).sum()
+    return -torch.autograd.grad(energy, places, create_graph=True)[0]
+
+
+@program("not_finite")
+def m_stars_whose_distance_to_themselves_is_masked():
+    """atomistic-machine-learning/schnetpack#6: the loss is made of a gradient, which is no number from the first."""
+    net = nn.Sequential(nn.Linear(1, 8), nn.Softplus(), nn.Linear(8, 1))
+    opt = torch.optim.Adam(net.parameters(), lr=0.01)
+
+    def far(squares):
+        return torch.sqrt(squares)  # culprit
+
+    for step in range(3):
+        loss = F.mse_loss(pulls(net, torch.rand(5, 3, requires_grad=True), far), torch.zeros(5, 3))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+@program()
+def m_legal_stars_a_little_apart_from_themselves():
+    net = nn.Sequential(nn.Linear(1, 8), nn.Softplus(), nn.Linear(8, 1))
+    opt = torch.optim.Adam(net.parameters(), lr=0.01)
+    for step in range(3):
+        places = torch.rand(5, 3, requires_grad=True)
+        loss = F.mse_loss(pulls(net, places, lambda squares: torch.sqrt(squares + 1e-9)), torch.zeros(5, 3))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
