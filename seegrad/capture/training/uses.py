@@ -26,7 +26,7 @@ from seegrad.capture.probes.written import call_of, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft, GradientUseDraft, Held, is_shown
 from seegrad.capture.training.steps.masked import MaskedWeights
-from seegrad.capture.training.steps.rescaled import RescaledClips
+from seegrad.capture.training.steps.rescaled import RescaledClips, UsedUp
 from seegrad.capture.training.windows import Windows
 from seegrad.model.recording import Place
 
@@ -94,7 +94,7 @@ class GradientUses:
         self._schedules: list[tuple[weakref.ref[LRScheduler], int]] = []  # those that were there at the start, how far
         self._scaled = False
         self.windows, self._rescaled = Windows(tables, source), RescaledClips(tables)
-        self.masks = MaskedWeights(tables)
+        self.masks, self._used_up = MaskedWeights(tables), UsedUp(source)
         self._first = weakref.WeakSet[Optimizer]()  # those that have stepped: asked at their first step alone
 
     def start(self, frame: FrameType | None) -> None:
@@ -126,6 +126,7 @@ class GradientUses:
         self._tell_zeroed(known)
         self._tell_clipped(known)
         self._tell_early(known)
+        self._used_up.stepped()
         gradients = {key: number for number, leaf in known if (key := _storage(leaf.grad)) is not None}
         self._rescaled.stepped(gradients)
         self._used.update(gradients)
@@ -160,6 +161,9 @@ class GradientUses:
         if number is not None and not (place is not None and _only_clears(place.code)):
             self._early.pop(number, None)  # perhaps it's clipped by hand
             self.windows.used(number)
+            nothing = self._used_up.read(leaf, caller)
+            if nothing is not None:
+                self._tables.uses.append(GradientUseDraft("clipped", self._now, nothing, ()))
             last = self._tables.uses[-1:]
             if not last or (last[0].kind, last[0].place) != ("read", place):
                 self._tables.uses.append(GradientUseDraft("read", self._now, place, ((number, None),)))

@@ -262,6 +262,60 @@ def u_legal_a_list_of_parameters_is_clipped_each_time():
         optimizer.step()
 
 
+@program("clips_nothing")
+def u_longest_gradient_found_by_a_comprehension():
+    """ShusenTang/Dive-into-DL-PyTorch#101: a clip of one's own goes through what it is given twice."""
+
+    class Tuner:
+        def __init__(self, net):
+            self.net, self.optimizer = net, torch.optim.SGD(net.parameters(), lr=0.1)
+
+        def bounded(self, weights, most=0.01):
+            longest = max(weight.grad.norm().item() for _, weight in weights)
+            for _, weight in weights:  # culprit
+                weight.grad.mul_(min(1.0, most / longest))
+
+        def tune(self, x):
+            loss = self.net(x).square().mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.bounded(self.net.named_parameters())
+            self.optimizer.step()  # victim
+
+    tuner = Tuner(mlp(5, 1))
+    for step in range(4):
+        tuner.tune(torch.randn(8, 5))
+
+
+@program()
+def u_legal_a_clip_of_one_s_own_goes_twice_through_a_list():
+    """Given an iterator, it makes a list of it first; and one way or the other goes through it, not both."""
+    model = mlp(5, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def bounded(weights, most=0.01):
+        weights = list(weights)
+        total = sum(weight.grad.square().sum() for weight in weights).sqrt()
+        for weight in weights:
+            weight.grad.mul_((most / total).clamp(max=1.0))
+
+    def limited(weights, most, each):
+        if each:
+            for weight in weights:
+                weight.grad.div_(weight.grad.norm().clamp(min=1.0))
+        else:
+            for weight in weights:
+                weight.grad.clamp_(-most, most)
+
+    for step in range(4):
+        loss = model(torch.randn(8, 5)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        bounded(model.parameters())
+        limited(model.parameters(), 0.01, each=step % 2)
+        optimizer.step()
+
+
 @program("cleared_each_backward")
 def u_micro_batches_whose_norm_is_logged():
     """bytetriper/RAE#67."""

@@ -1,20 +1,23 @@
 """Gradients whose limit was for others: clipped and then all multiplied by one number, or before all of them had come.
 
-A scale that the user has made by hand shows no other way: it is a number, and a method in place.
+A scale that the user has made by hand shows no other way: it is a number, and a method in place. And a limit for none:
+the user's own loop over an iterator of Parameters that another loop has gone through.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from types import FrameType
+from itertools import chain, takewhile
+from types import CodeType, FrameType, GeneratorType
 from typing import Any
 
 import torch
 
 from seegrad.capture.probes import torch_private as _torch
+from seegrad.capture.probes.places import Source, definitions
 from seegrad.capture.tables import Tables, content
 from seegrad.model.recording import Clue, Place
 
@@ -30,6 +33,12 @@ LIMITS = "max_norm", "clip_value"
 
 FACTORS = "clip_coef_clamped", "clip_value"
 """What they go by: a factor for all, or the largest number there may be."""
+
+ITERATORS = (GeneratorType, chain, filter, map, zip)
+"""What can be gone through once."""
+
+RESCALES = frozenset({"mul_", "div_", "clamp_", "clip_", "copy_"})
+"""Methods by which a gradient is given a limit by hand."""
 
 At = tuple[int, Place | None]
 
@@ -178,3 +187,112 @@ def _limit(frame: FrameType) -> float:
 
 def _is_single(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.numel() == 1
+
+
+# -- a limit for none
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Lines of a loop over what `name` holds, and its variables; the line of a later loop over it that clips."""
+
+    name: str
+    lines: range
+    variables: tuple[str, ...]
+    line: int
+
+
+class UsedUp:
+    """The user's functions that go twice through one iterator of Parameters, each told once a step."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._known: dict[CodeType, list[_Again]] = {}
+        self._told = set[CodeType]()
+
+    def stepped(self) -> None:
+        """An optimiser is about to step."""
+        self._told.clear()
+
+    def read(self, leaf: torch.Tensor, caller: FrameType) -> Place | None:
+        """A gradient is looked at: the line that is to clip it later, and will find none."""
+        frame = caller.f_back if caller.f_code.co_name.startswith("<") and caller.f_back is not None else caller
+        code = frame.f_code
+        if code not in self._known:
+            self._known[code] = list(_twice(self._source, code))
+        for each in self._known[code] if code not in self._told else ():
+            held = [caller.f_locals.get(name) for name in each.variables] if caller.f_lineno in each.lines else ()
+            if any(one is leaf for one in held) and isinstance(frame.f_locals.get(each.name), ITERATORS):
+                self._told.add(code)
+                return self._source.at(code.co_filename, each.line)
+        return None
+
+
+def _twice(source: Source, code: CodeType) -> Iterator[_Again]:
+    """Two loops of a function over one variable, which is set by nothing in between; the later one clips."""
+    written = (each for each in definitions(source.text(code.co_filename)) if isinstance(each, ast.FunctionDef))
+    function = next(
+        (each for each in written if each.name == code.co_name and _begins(each) == code.co_firstlineno), None
+    )
+    inner = list(ast.walk(function)) if function is not None else []
+    loops = [each for node in inner for each in _loops(node)]
+    for first, target, iterated in loops:
+        leaves = any(isinstance(each, ast.Break | ast.Return) for each in ast.walk(first))
+        for later, its, again in loops if not leaves else ():
+            ends = first.end_lineno or 0
+            apart = any(_are_branches(each, first, later) for each in inner)
+            between = any(first.lineno < line <= later.lineno for line in _setting(inner, iterated))
+            if again == iterated and later.lineno > ends and not between and not apart and _clips(later, its):
+                yield _Again(iterated, range(first.lineno, ends + 1), target, later.lineno)
+
+
+def _begins(function: ast.FunctionDef) -> int:
+    return min([function.lineno, *(each.lineno for each in function.decorator_list)])
+
+
+Loop = tuple[ast.stmt | ast.expr, tuple[str, ...], str]
+
+
+def _loops(node: ast.AST) -> Iterator[Loop]:
+    """(loop, its variables, the name of what it goes through), a comprehension's too."""
+    parts: list[tuple[ast.expr, ast.expr]] = []
+    if isinstance(node, ast.For):
+        parts = [(node.target, node.iter)]
+    elif isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+        parts = [(each.target, each.iter) for each in node.generators[:1]]
+    for target, over in parts:
+        names = tuple(each.id for each in ast.walk(target) if isinstance(each, ast.Name))
+        if isinstance(over, ast.Name) and isinstance(node, ast.stmt | ast.expr):
+            yield node, names, over.id
+
+
+def _setting(inner: Sequence[ast.AST], name: str) -> Iterator[int]:
+    """The lines that give the variable another value."""
+    for each in inner:
+        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store):
+            yield each.lineno
+
+
+def _are_branches(node: ast.AST, first: ast.AST, later: ast.AST) -> bool:
+    """Does one of the two stand where a condition holds, the other where it doesn't?"""
+    if not isinstance(node, ast.If):
+        return False
+    holds = {id(inner) for each in node.body for inner in ast.walk(each)}
+    others = {id(inner) for each in node.orelse for inner in ast.walk(each)}
+    return id(first) in holds and id(later) in others
+
+
+def _clips(loop: ast.AST, variables: Sequence[str]) -> bool:
+    """Does it give the gradients of its variables other numbers, in place or as new ones?"""
+    for each in ast.walk(loop):
+        match each:
+            case ast.AugAssign(target=owner, op=ast.Mult() | ast.Div()) | ast.Assign(targets=[owner]):
+                pass
+            case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in RESCALES:
+                pass
+            case _:
+                continue
+        text = ast.unparse(owner)
+        if any(text == f"{name}.grad" or text.startswith(f"{name}.grad.") for name in variables):
+            return True
+    return False
