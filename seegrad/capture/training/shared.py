@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -40,6 +40,7 @@ NORMS = torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.
 """Modules that compute something else in evaluation mode."""
 
 Named = list[tuple[str, Any]]
+Kept = TypeVar("Kept")
 
 
 class SharedThings:
@@ -47,10 +48,11 @@ class SharedThings:
 
     `module`: it and `other` are one module, or share all Parameters. `repeated`: a list that holds one module `other`
     times. `snapshot`: a list or dict that holds Parameters themselves. `hidden`: one that holds modules, whose
-    Parameters no optimiser in sight was given. `left_out`: nor those of `module`, when that line made the optimiser.
-    `partly`: that line made one of `part` alone, and these are the rest of `module`. `evaluated`: a module that was
-    stepped in training mode, or put into it by the function that steps it, then stepped in the other. `resting`: one
-    in evaluation mode beside others that are trained, whose Parameters no optimiser holds.
+    Parameters no optimiser in sight was given, or, as an attribute of a module, Parameters: `what`. `left_out`: nor
+    those of `module`, when that line made the optimiser. `partly`: that line made one of `part` alone, and these are
+    the rest of `module`. `evaluated`: a module that was stepped in training mode, or put into it by the function that
+    steps it, then stepped in the other. `resting`: one in evaluation mode beside others that are trained, whose
+    Parameters no optimiser holds.
     """
 
     def __init__(self, tables: Tables, source: Source, made: MadeOptimisers) -> None:
@@ -150,12 +152,7 @@ class SharedThings:
         given = {id(leaf) for each in known for leaf in leaves(each)}
         modules = list(_modules(found))
         given |= self._resting(modules, given, frames)
-        owners = dict(modules)
-        for name, value in found:
-            items = _hidden(value)
-            loose = [leaf for each in items for leaf in _waiting(each, given)]
-            if loose and len(loose) == sum(1 for each in items for _ in _parameters(each)):
-                self._tell("hidden", name, loose, frames, owners.get(name.rpartition(".")[0]))
+        self._hidden(found, dict(modules), given, frames)
         if _any_waits((each for _, each in modules), given):
             waiting = {id(leaf): leaf for _, module in modules for leaf in _waiting(module, given)}
             loose = list(waiting.values())
@@ -166,6 +163,23 @@ class SharedThings:
             elif stepping:
                 self._tell("left_out", stepping, loose, frames, None, module=whole)
             self._partly(modules, loose)
+
+    def _hidden(
+        self, found: Named, owners: Mapping[str, torch.nn.Module], given: set[int], frames: Sequence[FrameType]
+    ) -> None:
+        """Modules that nothing but plain lists hold, or a module's own Parameters; those of one attribute together."""
+        registered = {id(leaf) for each in owners.values() for leaf in _own(each)}
+        hidden: dict[str, tuple[str, list[torch.Tensor], torch.nn.Module | None, str]] = {}
+        for name, value in found:
+            modules, owner = _in_plain(value, torch.nn.Module), owners.get(name.rpartition(".")[0])
+            bare = _in_plain(value, torch.nn.Parameter) if owner is not None else []
+            every = [leaf for each in modules for leaf in _parameters(each)]
+            every += [each for each in bare if id(each) not in registered]
+            if every and all(id(leaf) not in given and leaf.grad is not None for leaf in every):
+                what = "modules" if modules else "Parameters"
+                hidden.setdefault(_last(name), (name, [], owner, what))[1].extend(every)
+        for name, loose, owner, what in hidden.values():
+            self._tell("hidden", name, loose, frames, owner, what=what)
 
     def _resting(self, modules: Named, given: set[int], frames: Sequence[FrameType]) -> set[int]:
         """Those that wait of modules in evaluation mode, beside some in training mode: who writes so means it."""
@@ -206,7 +220,7 @@ class SharedThings:
         if f"{kind} {_last(name)}" in self._told:
             return
         self._told.add(f"{kind} {_last(name)}")
-        ways = (SHARES[kind], _is_empty) if kind == "hidden" else (SHARES[kind],)  # an empty list may be filled later
+        ways = (_collects, _is_empty, _holds) if kind == "hidden" else (SHARES[kind],)  # an empty one is filled later
         looked_through = ((text, way) for text in texts(self._source, frames, owner, _last(name)) for way in ways)
         places = (bound(self._source, [text], _last(name), way) for text, way in looked_through)
         self._add(kind, next(filter(None, places), None), tensors, {"name": name, **facts})
@@ -239,10 +253,14 @@ def _whole(modules: Named, leaf: torch.Tensor, waiting: Mapping[int, object]) ->
     return next((name for name, those in owners if those <= waiting.keys()), owners[-1][0])
 
 
-def _hidden(value: Any) -> list[torch.nn.Module]:
-    """The modules in a plain list, tuple or dict, which doesn't register them."""
+def _in_plain(value: Any, kind: type[Kept]) -> list[Kept]:
+    """What is of that kind in a plain list, tuple or dict, which doesn't register it."""
     items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
-    return [each for each in islice(items, MAX_ITEMS) if is_a(each, torch.nn.Module)]
+    return [each for each in islice(items, MAX_ITEMS) if is_a(each, kind)]
+
+
+def _own(module: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
+    return torch.nn.Module.parameters(module, recurse=False)
 
 
 def _parameters(module: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
@@ -321,6 +339,12 @@ def _holds(value: ast.expr) -> bool:
     return True
 
 
+def _collects(value: ast.expr) -> bool:
+    """A list, tuple or dict that is written out, and not empty."""
+    collections = ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp | ast.BinOp
+    return isinstance(value, collections) and _holds(value)
+
+
 def _is_empty(value: ast.expr) -> bool:
     """`[]`, `{}`, `list()`."""
     match value:
@@ -334,5 +358,5 @@ def _calls(value: ast.expr) -> bool:
     return isinstance(value, ast.Call)
 
 
-SHARES = {"module": _hands_on, "repeated": _repeats, "snapshot": _holds, "hidden": _holds, "left_out": _calls}
-"""By kind, what the value looks like."""
+SHARES = {"module": _hands_on, "repeated": _repeats, "snapshot": _holds, "left_out": _calls}
+"""By kind, what the value looks like; of `hidden` several."""

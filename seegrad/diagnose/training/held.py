@@ -31,6 +31,11 @@ NOT_STEPPED = {
         "{backward} computes gradients for their Parameters, the optimiser wasn't given them, and the step on {victim} "
         "leaves them as they are."
     ),
+    "bare": marked(
+        "{Culprit} keeps Parameters in `{owner}`, a plain list or dict, which doesn't register them: the backward call "
+        "on {backward} computes gradients for them, the optimiser wasn't given them, and the step on {victim} leaves "
+        "them as they are."
+    ),
     "replaced": marked(
         "{Culprit} made {leaves}, but the optimiser still holds what was in their place before: the backward call on "
         "{backward} computes a gradient for them, the step on {victim} leaves them as they are."
@@ -64,6 +69,10 @@ ADD_IT = marked(
 REGISTER = marked(
     "If they are meant to learn, register them: `nn.ModuleList([…])` or `nn.ModuleDict({{…}})` around it, before the "
     "optimiser is made; a list outside of a module, give to the optimiser yourself."
+)
+REGISTER_EACH = marked(
+    "If they are meant to learn, register them: `nn.ParameterList([…])` or `nn.ParameterDict({{…}})` around it, before "
+    "the optimiser is made."
 )
 MAKE_IT_AFTER = marked(
     "If they are meant to learn, make the optimiser after that line, or put the new numbers into the old Parameter: "
@@ -111,6 +120,7 @@ HOLD = {
     "plain": MAKE_IT_A_PARAMETER,
     "thawed": ADD_IT,
     "hidden": REGISTER,
+    "bare": REGISTER_EACH,
     "left_out": GIVE_THEM,
     "partly": GIVE_THE_WHOLE,
     "replaced": MAKE_IT_AFTER,
@@ -200,7 +210,8 @@ def _how(recording: Recording, leaf: int) -> tuple[str, Place | None, str, str]:
             return "copied", stands, "", ""
         return "replaced", clues["rebuilt"].place if "rebuilt" in clues else stands, "", ""
     if "hidden" in clues:
-        return "hidden", clues["hidden"].place, "", clues["hidden"].fact("name")
+        how = "hidden" if clues["hidden"].fact("what") == "modules" else "bare"
+        return how, clues["hidden"].place, "", clues["hidden"].fact("name")
     if "left_out" in clues:
         return "left_out", clues["left_out"].place, "", clues["left_out"].fact("module")
     if "partly" in clues:

@@ -291,6 +291,10 @@ LEAVE_OUT = marked(
     "What brings {label} into that loss is {place}: with its `requires_grad` switched off around that line, the loss "
     "goes through it and leaves no gradient there."
 )
+CLEAR_LATER = marked(
+    "{Place} clears these gradients before that call: done after it, right before the backward call of their own loss, "
+    "it takes away what that call has left."
+)
 STEP_FIRST = marked(
     "If that isn't meant, make this step before that loss is computed, or say what its backward call may reach: "
     "`backward(inputs=list(…parameters()))`."
@@ -313,7 +317,7 @@ def find_foreign(recording: Recording) -> Iterator[Diagnosis]:
                 culprit=frame.place,
                 victim=round_.step.place,
                 tensor=leaf,
-                instead=((met_on(recording, frame), LEAVE_OUT),),
+                instead=((met_on(recording, frame), LEAVE_OUT), *_cleared_early(round_, found)),
             )
             facts: dict[str, Word] = {"label": label(recording, leaf)}
             advice = KEEP_APART if other.frame < round_.step.frame else STEP_FIRST
@@ -331,6 +335,14 @@ def met_on(recording: Recording, arrived: Frame) -> Place | None:
 
 Left = tuple[int, Frame, GradientUse]
 """A leaf, the Frame in which a gradient came to it, and the step that this gradient's backward call was for."""
+
+
+def _cleared_early(round_: Round, left: Left) -> list[tuple[Place | None, str]]:
+    """The line that clears the leaf between its last step and the other loss's call, where that has stepped first."""
+    leaf, frame, other = left
+    clears = [use for use in round_.between if use.kind == "cleared" and leaf in leaves_of(use)]
+    early = [use.place for use in clears if use.frame <= frame.index and other.frame < round_.step.frame]
+    return [(early[-1], CLEAR_LATER)] if early else []
 
 
 def _left_by_others(recording: Recording, round_: Round) -> Iterator[Left]:

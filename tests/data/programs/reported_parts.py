@@ -396,3 +396,53 @@ def p_numbers_of_what_learns_are_noted():
         loss.backward()
         optimizer.step()
         seen.append(points.detach().cpu().numpy().mean())
+
+
+# -- kept in a plain list
+
+
+def trained(model, turns=3):
+    """Trains a model whose scores are classes."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _turn in range(turns):
+        loss = F.cross_entropy(model(torch.randn(8, 4)), torch.randint(0, 3, (8,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program("no_optimiser_holds_it")
+def p_gains_of_each_band_in_a_plain_list():
+    """pytorch/pytorch#632: two stages that both keep Parameters so, and fill what was empty."""
+
+    class Stage(nn.Module):
+        def __init__(self, n_out):
+            super().__init__()
+            self.gains = []  # culprit
+            for _band in ("low", "high"):
+                self.gains.append(nn.Parameter(torch.ones(n_out)))
+            self.mix = nn.Linear(4, n_out)
+
+        def forward(self, x):
+            mixed = self.mix(x)
+            return mixed * self.gains[0] + torch.tanh(mixed) * self.gains[1]
+
+    trained(nn.Sequential(Stage(4), Stage(3)))
+
+
+@program()
+def p_gains_that_a_dict_names_once_more():
+    """They are registered; the dict is for looking them up."""
+
+    class Stage(nn.Module):
+        def __init__(self, n_out):
+            super().__init__()
+            self.low, self.high = nn.Parameter(torch.ones(n_out)), nn.Parameter(torch.ones(n_out))
+            self.gains = {"low": self.low, "high": self.high}
+            self.mix = nn.Linear(4, n_out)
+
+        def forward(self, x):
+            mixed = self.mix(x)
+            return mixed * self.gains["low"] + torch.tanh(mixed) * self.gains["high"]
+
+    trained(nn.Sequential(Stage(4), Stage(3)))

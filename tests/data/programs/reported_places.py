@@ -274,3 +274,38 @@ def pl_rater_that_hears_what_the_maker_wants():
             each.backward()  # culprit
         for optimizer in optimizers:
             optimizer.step()  # victim
+
+
+def tuned():
+    """A rater that is stepped before its maker, whose loss leaves gradients in it too."""
+    maker, rater = nn.Linear(3, 4), nn.Sequential(nn.Linear(4, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+    return maker, rater, *(torch.optim.Adam(each.parameters(), lr=1e-3) for each in (maker, rater))
+
+
+@program("foreign_gradients")
+def pl_rater_that_is_cleared_right_behind_its_step():
+    """NVIDIA-NeMo/Speech#7266: what the maker's loss leaves there comes after the clear."""
+    maker, rater, opt_m, opt_r = tuned()
+    for _ in range(3):
+        real, fake = torch.randn(8, 4), maker(torch.randn(8, 3))
+        loss_r = F.relu(1 - rater(real)).mean() + F.relu(1 + rater(fake.detach())).mean()
+        loss_r.backward()
+        opt_r.step()  # victim
+        opt_r.zero_grad()  # instead
+        opt_m.zero_grad()
+        (-rater(fake).mean()).backward()  # culprit
+        opt_m.step()
+
+
+@program()
+def pl_rater_that_is_cleared_right_before_its_loss_goes_back():
+    maker, rater, opt_m, opt_r = tuned()
+    for _ in range(3):
+        real, fake = torch.randn(8, 4), maker(torch.randn(8, 3))
+        loss_r = F.relu(1 - rater(real)).mean() + F.relu(1 + rater(fake.detach())).mean()
+        opt_r.zero_grad()
+        loss_r.backward()
+        opt_r.step()
+        opt_m.zero_grad()
+        (-rater(fake).mean()).backward()
+        opt_m.step()
