@@ -345,3 +345,89 @@ def q_legal_densities_joined_beside_a_detached_advantage():
         loss.backward()
         optimizer.step()
         seen.append(torch.tensor([each.item() for each in scores]).mean())
+
+
+def gaze(n_places=6):
+    """Who chooses where to look, who reads what is seen there, and one optimiser for both."""
+    chooser, reader = nn.Linear(n_places, n_places), nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 3))
+    return chooser, reader, torch.optim.Adam([*chooser.parameters(), *reader.parameters()], lr=1e-2)
+
+
+@program("weight_learns_too")
+def q_gaze_weighed_by_how_well_it_was_read():
+    """batra-mlp-lab/visdial-rl#13, with a place of a row to look at."""
+    chooser, reader, optimizer = gaze()
+    for step in range(4):
+        row, wanted = torch.randn(16, 6), torch.randint(0, 3, (16,))
+        chances = torch.log_softmax(chooser(row), dim=1)
+        place = torch.multinomial(chances.exp(), 1)
+        missed = F.cross_entropy(reader(row.gather(1, place)), wanted, reduction="none")
+        reward = 1.0 - missed
+        looked = -(reward * chances.gather(1, place).squeeze(1)).mean()  # culprit
+        optimizer.zero_grad()
+        (looked + missed.mean()).backward()  # victim
+        optimizer.step()
+
+
+@program("weight_learns_too")
+def q_throttle_weighed_by_a_model_of_the_road():
+    """A draw of a normal distribution; what it led to is predicted by a net that the same step trains."""
+    driver, road = nn.Linear(3, 2), nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD([*driver.parameters(), *road.parameters()], lr=1e-2)
+    for step in range(4):
+        seen = torch.randn(8, 3)
+        moves = torch.distributions.Normal(driver(seen), 0.5)
+        move = moves.sample()
+        gained = road(torch.cat([seen, move], dim=1)).squeeze(1)
+        felt = (gained - seen.sum(1)).square().mean()
+        tried = moves.log_prob(move).sum(1) * gained  # culprit
+        optimizer.zero_grad()
+        (felt - tried.mean()).backward()  # victim
+        optimizer.step()
+
+
+@program()
+def q_legal_gaze_weighed_by_a_number():
+    chooser, reader, optimizer = gaze()
+    for step in range(4):
+        row, wanted = torch.randn(16, 6), torch.randint(0, 3, (16,))
+        choice = Categorical(logits=chooser(row))
+        place = choice.sample()
+        missed = F.cross_entropy(reader(row.gather(1, place.unsqueeze(1))), wanted, reduction="none")
+        loss = (missed.detach() * choice.log_prob(place)).mean() + missed.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def q_legal_critic_is_cleared_before_its_own_loss():
+    """What the policy's loss leaves in the critic is thrown away: each has an optimiser, and clears first."""
+    policy, critic = nn.Linear(4, 3), nn.Linear(4, 3)
+    first, second = (torch.optim.Adam(each.parameters(), lr=1e-2) for each in (policy, critic))
+    for step in range(4):
+        state = torch.randn(16, 4)
+        choice = Categorical(logits=policy(state))
+        action = choice.sample()
+        first.zero_grad()
+        (-(choice.log_prob(action) * critic(state).gather(1, action.unsqueeze(1)).squeeze(1)).mean()).backward()
+        first.step()
+        second.zero_grad()
+        F.mse_loss(critic(state).gather(1, action.unsqueeze(1)).squeeze(1), state.sum(1)).backward()
+        second.step()
+
+
+@program()
+def q_legal_draw_that_its_reward_goes_back_through():
+    """`rsample` has a history: the reward's own slope is meant, and so is a density of it that is kept high."""
+    driver, road = nn.Linear(3, 2), nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD([*driver.parameters(), *road.parameters()], lr=1e-2)
+    for step in range(4):
+        seen = torch.randn(8, 3)
+        moves = torch.distributions.Normal(driver(seen), 0.5)
+        move = moves.rsample()
+        gained = road(torch.cat([seen, move], dim=1)).squeeze(1)
+        doubted = torch.sigmoid(gained) * moves.log_prob(move).sum(1)
+        optimizer.zero_grad()
+        (0.1 * doubted - gained).mean().backward()
+        optimizer.step()
