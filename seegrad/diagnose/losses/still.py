@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seegrad.diagnose.cut import roots_of
+from seegrad.diagnose.cut import cause, line_to_change, roots_of
 from seegrad.diagnose.finding import Finding, finder
-from seegrad.diagnose.history.flow import Flow
+from seegrad.diagnose.history.flow import Cut, Flow
 from seegrad.diagnose.numbers.constant import CONSTANT, SCALES, SUMS, backward_only
 from seegrad.diagnose.numbers.known import Makers
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording
@@ -28,6 +28,9 @@ ADVICE = marked(
     "If something is meant to learn from it, compute that of what the model gives with gradients on; if it is only to "
     "be watched, leave it out of the sum."
 )
+ENDED = marked(
+    "What it is computed of has lost its graph on {place}: where that keeps it, what made it gets a gradient."
+)
 
 
 @finder(order=13)
@@ -42,22 +45,25 @@ def find_still_terms(recording: Recording) -> Iterator[Diagnosis]:
         leaves = {recording.nodes[frame.running].leaf for frame in call if frame.running is not None}
         for made in _terms(recording, makers, call[0], since):
             place = made.place
-            if place is not None and place not in told and _is_of_a_model(flow, made, leaves):
+            cuts = _cuts_of_a_model(flow, made, leaves) if place is not None and place not in told else []
+            if place is not None and cuts:
                 told.add(place)
-                yield _describe(recording, makers, made, call)
+                yield _describe(recording, makers, made, call, cuts)
         since = call[-1].index
 
 
-def _describe(recording: Recording, makers: Makers, compared: Frame, call: list[Frame]) -> Diagnosis:
+def _describe(recording: Recording, makers: Makers, compared: Frame, call: list[Frame], cuts: list[Cut]) -> Diagnosis:
     """The culprit is the line that made the first of what is compared."""
     made = makers.maker(compared.inputs[0], compared.index - 1)
     place = made.place if made is not None and made.phase == "forward" else None
+    ends = [line_to_change(recording, each, cause(recording, each)) for each in cuts]
     finding = Finding(
         recording=recording,
         kind=CONSTANT,
         frame=call[-1].index,
         culprit=place or compared.place,
         victim=call[0].place,
+        instead=tuple((each, ENDED) for each in dict.fromkeys(ends)) if len(set(ends)) == 1 else (),
     )
     facts: dict[str, Word] = {"cause": "compared", "op": compared.op}
     return finding.told(SAID, ADVICE, facts, compared_on=compared.place.line if compared.place else 0)
@@ -81,8 +87,8 @@ def _terms(recording: Recording, makers: Makers, first: Frame, since: int) -> It
             seen.update(parts)
 
 
-def _is_of_a_model(flow: Flow, made: Frame, leaves: set[int | None]) -> bool:
-    """Was one side computed of leaves, without gradients? Of those that the call trains, another finder tells."""
+def _cuts_of_a_model(flow: Flow, made: Frame, leaves: set[int | None]) -> list[Cut]:
+    """Where one side, computed of leaves, lost its graph. Of those that the call trains, another finder tells."""
     cuts = list(flow.cuts(made.inputs, set()))
     behind = {leaf for cut in cuts for leaf in flow.behind(cut.given, set())}
-    return bool(cuts) and leaves.isdisjoint(behind)
+    return cuts if leaves.isdisjoint(behind) else []

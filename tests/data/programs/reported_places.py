@@ -309,3 +309,25 @@ def pl_rater_that_is_cleared_right_before_its_loss_goes_back():
         opt_m.zero_grad()
         (-rater(fake).mean()).backward()
         opt_m.step()
+
+
+@program("constant_term")
+def pl_loudness_of_a_voice_that_the_listener_is_trained_by():
+    """cc-hpc-itwm/UpConv#4: the voice is detached for the listener's loss, and that of its loudness is added there."""
+    voice, listener = nn.Linear(3, 16), nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 1))
+    opt_v, opt_l = (torch.optim.Adam(each.parameters(), lr=1e-3) for each in (voice, listener))
+
+    def loudness(sound):
+        power = sound.view(-1, 4, 4).square().mean(2)
+        return power / power.amax(1, keepdim=True)  # culprit
+
+    for _ in range(3):
+        real, sound = torch.rand(8, 16), voice(torch.randn(8, 3))
+        opt_l.zero_grad()
+        heard = F.softplus(-listener(real)).mean() + F.softplus(listener(sound.detach())).mean()
+        level = F.mse_loss(loudness(sound.detach()), torch.full((8, 4), 0.5))  # instead
+        (heard + level).backward()  # victim
+        opt_l.step()
+        opt_v.zero_grad()
+        F.softplus(-listener(sound)).mean().backward()
+        opt_v.step()
