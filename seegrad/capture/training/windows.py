@@ -19,7 +19,7 @@ from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft, SwitchDraft
 from seegrad.capture.training.steps.rescaled import ClipsInParts
 from seegrad.capture.training.steps.thrown import Thrown, ThrownCalls
-from seegrad.capture.training.steps.vain import cut_between
+from seegrad.capture.training.steps.vain import UncalledLosses, cut_between
 from seegrad.model.recording import Clue, Place
 
 SEVERAL = 2
@@ -95,6 +95,7 @@ class Windows:
         self._call = _Newest()
         self._thrown: dict[tuple[Place, int, int], list[Clue]] = {}
         self._looks: dict[Place | None, int] = {}
+        self._uncalled = UncalledLosses(tables)
         self._severed: dict[Place | None, int] = {}  # looks, for the other thing that is looked for
 
     def came(self, ran: Sequence[int], begin: int, place: Place | None) -> None:
@@ -136,6 +137,8 @@ class Windows:
             self._find_severed([number for number, _ in known])
         if first is None:
             self._find_frozen([number for number, _ in known])
+            if optimiser in self._known:
+                self._uncalled.stepped([number for number, _ in known], self._call.end)
             return
         self._call.used |= bool(mine_too)
         mine = self._known.setdefault(optimiser, first)

@@ -1,4 +1,7 @@
-"""An optimiser that has never found a gradient: the loss's graph ends on the way to what it holds."""
+"""An optimiser that has never found a gradient: the loss's graph ends on the way to what it holds.
+
+Or one that finds none any more: the loss that leads there is computed, and nobody calls its backward.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from seegrad.diagnose.cut import LOST, MEND, NEW, ROUTES, cause
 from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.history.flow import Cut
+from seegrad.diagnose.training.freezes import UNUSED
 from seegrad.diagnose.training.steps import leaves_of, names
 from seegrad.model.recording import Clue, Diagnosis, Recording
 from seegrad.words.languages import marked
@@ -57,3 +61,33 @@ def _describe(recording: Recording, found: Clue) -> Diagnosis:
     }
     held, advice = names(recording, found.tensors), KEEP_THE_WAY if why in ("detach", "data", *NEW) else MEND[why]
     return finding.told(IN_VAIN, advice, facts, leaves_held=held)
+
+
+UNCALLED = marked(
+    "{Culprit} computes a loss that leads to {leaves}, and no backward call begins with it, nor is anything computed "
+    "of it: the step on {victim} finds no gradient there, and leaves them as they are."
+)
+CALL_IT = marked(
+    "If that step is to go by it, call its `backward()` before; if it is only to be looked at, compute it under `with "
+    "torch.no_grad():`."
+)
+
+
+@finder(order=29)
+def find_uncalled(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line of such a loss, of an optimiser that has found gradients before."""
+    for each in recording.clues_of("no backward"):
+        loss, *leaves = each.tensors
+        steps = (use for use in recording.uses if use.kind == "stepped" and use.frame >= each.frame)
+        step = next((use for use in steps if not leaves_of(use).isdisjoint(leaves)), None)
+        if step is not None:
+            finding = Finding(
+                recording=recording,
+                kind=UNUSED,
+                frame=step.frame,
+                culprit=each.place,
+                victim=step.place,
+                tensor=loss,
+            )
+            facts: dict[str, Word] = {"how": "uncalled", "leaves": names(recording, leaves)}
+            yield finding.told(UNCALLED, CALL_IT, facts)

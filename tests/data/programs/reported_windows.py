@@ -448,3 +448,69 @@ def m_legal_backward_by_one_function():
         again(out.pow(2).mean(), keep=True)
         again(out.abs().mean(), keep=False)
         of_judge.apply()
+
+
+class Kitchen:
+    """Two nets, each with an optimiser; first the one that tastes learns alone, then both."""
+
+    def __init__(self):
+        self.taste, self.cook = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)), nn.Linear(3, 4)
+        self.opt_t, self.opt_c = (torch.optim.Adam(each.parameters(), lr=1e-2) for each in (self.taste, self.cook))
+
+    def learn_to_cook(self):
+        self.opt_c.zero_grad()
+        loss = -self.taste(self.cook(torch.randn(8, 3))).mean()
+        loss.backward()
+        self.opt_c.step()
+
+
+@program("never_reached")
+def w_loss_of_the_second_phase_that_nobody_calls_back():
+    """AlanDongMu/TimeGAN_PytorchRebuild#1: the backward call stands in one branch alone."""
+
+    class Both(Kitchen):
+        def learn_to_taste(self, dish, both):
+            self.opt_t.zero_grad()
+            self.off = F.mse_loss(self.taste(dish), dish.sum(1, keepdim=True))
+            if both:
+                served = self.cook(torch.randn(8, 3)).detach()
+                self.loss = self.off + 0.1 * self.taste(served).square().mean()  # culprit
+            else:
+                self.off.backward()
+            self.opt_t.step()  # victim
+
+    kitchen = Both()
+    for day in range(12):
+        if day > 4:
+            kitchen.learn_to_cook()
+        kitchen.learn_to_taste(torch.randn(8, 4), both=day > 4)
+
+
+@program()
+def w_legal_all_step_and_one_at_a_time_has_a_loss():
+    """Whose turn it isn't finds no gradient: what is computed in that turn doesn't lead there, or is only looked at."""
+    kitchen, seen = Kitchen(), []
+    for day in range(12):
+        dish = torch.randn(8, 4)
+        kitchen.opt_t.zero_grad()
+        if day % 3 == 0:
+            F.mse_loss(kitchen.taste(dish), dish.sum(1, keepdim=True)).backward()
+        else:
+            kitchen.learn_to_cook()
+            kitchen.opt_t.zero_grad()
+        with torch.no_grad():
+            seen.append(F.mse_loss(kitchen.taste(dish), dish.sum(1, keepdim=True)).item())
+        kitchen.opt_t.step()
+
+
+@program()
+def w_legal_both_losses_are_computed_before_either_goes_back():
+    kitchen = Kitchen()
+    for day in range(8):
+        dish = torch.randn(8, 4)
+        off = F.mse_loss(kitchen.taste(dish), dish.sum(1, keepdim=True))
+        made = kitchen.cook(torch.randn(8, 3)).square().mean()
+        for optimizer, loss in ((kitchen.opt_t, off), (kitchen.opt_c, made)):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
