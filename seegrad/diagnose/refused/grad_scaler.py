@@ -1,11 +1,13 @@
-"""What a `GradScaler` refuses: gradients of Parameters that were made `float16`; a call at the wrong time."""
+"""What a `GradScaler` refuses: gradients of Parameters made `float16`; a call at the wrong time; a step without any."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from seegrad.diagnose.evidence import errors_with, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
+from seegrad.diagnose.training.freezes import UNUSED
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, plural
@@ -85,6 +87,25 @@ def find_called_twice(recording: Recording) -> Iterator[Diagnosis]:
         (*_, victim) = [None, *([error.place] if done == "unscaled" else steps)]
         finding = Finding(recording=recording, kind=TWICE, frame=error.frame, culprit=error.place, victim=victim)
         yield finding.told(BEFORE_UPDATE[done], ONCE_A_STEP[done], {"how": done})
+
+
+NONE_CAME = replace(UNUSED, severity="error")
+NOTHING_THERE = marked(
+    "{Culprit} has the scaler step an optimiser none of whose Parameters has a gradient: there's nothing to unscale, so "
+    "the scaler refuses."
+)
+STEP_IF_THERE = marked(
+    "If a loss should have reached them, compute what leads from them to it with gradients on, and clear only after "
+    "the step; if there are turns without one, step in the others alone: `if any(p.grad is not None for p in …):`."
+)
+
+
+@finder(order=12)
+def find_nothing_to_step(recording: Recording) -> Iterator[Diagnosis]:
+    """The line that asks for such a step."""
+    for error in errors_with(recording, "No inf checks were recorded"):
+        finding = Finding(recording=recording, kind=NONE_CAME, frame=error.frame, culprit=error.place)
+        yield finding.told(NOTHING_THERE, STEP_IF_THERE, {"how": "scaler"})
 
 
 def _halved(recording: Recording, leaf: int) -> list[Place | None]:

@@ -470,3 +470,38 @@ def th_legal_layers_that_are_called_now_and_then():
             optimizer.zero_grad()
             model(torch.randn(2, 3, 4), step % 2 == 0).square().mean().backward()
             optimizer.step()
+
+
+@program("never_reached", severity="error")
+def th_guide_that_learns_in_some_turns_alone():
+    """nerfstudio-project/nerfstudio#1919: one scaler, two optimisers, and turns in which the one net has no graph."""
+    guide, painter = nn.Linear(3, 4), nn.Linear(3, 4)
+    optimizers = [torch.optim.Adam(each.parameters(), lr=1e-3) for each in (guide, painter)]
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    for turn in range(4):
+        where = torch.rand(8, 3)
+        with torch.set_grad_enabled(turn % 2 == 0):
+            guessed = guide(where)
+        painted = painter(where)
+        loss = F.mse_loss(painted, where.sum(1, keepdim=True).expand(8, 4))
+        loss = loss + F.mse_loss(guessed, painted.detach())
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        for optimizer in optimizers:
+            scaler.step(optimizer)  # culprit
+        scaler.update()
+
+
+@program()
+def th_legal_scaler_steps_what_has_a_gradient():
+    net, optimizer, scaler, batches = scaled_training(6)
+    for at, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        with torch.set_grad_enabled(at % 2 == 0):
+            loss = F.mse_loss(net(x), y)
+        if at % 2 == 0:
+            scaler.scale(loss).backward()
+        if any(p.grad is not None for p in net.parameters()):
+            scaler.step(optimizer)
+            scaler.update()
