@@ -91,8 +91,8 @@ def find_called_twice(recording: Recording) -> Iterator[Diagnosis]:
 
 NONE_CAME = replace(UNUSED, severity="error")
 NOTHING_THERE = marked(
-    "{Culprit} has the scaler step an optimiser none of whose Parameters has a gradient: there's nothing to unscale, so "
-    "the scaler refuses."
+    "{Culprit} has the scaler step an optimiser none of whose Parameters has a gradient: there's nothing to unscale, "
+    "so the scaler refuses."
 )
 STEP_IF_THERE = marked(
     "If a loss should have reached them, compute what leads from them to it with gradients on, and clear only after "
