@@ -33,6 +33,19 @@ LINES = {
         "accent.register_full_backward_hook(turn_round)  # culprit",
         "none of those",
     ),
+    "m_hook_of_one_gradient_at_every_layer_norm": (
+        "return (given[0] / given[0].std(),)  # culprit",
+        "another number of gradients than it is given, 1 for 3",
+    ),
+    "m_hook_that_returns_the_gradient_of_the_result_too": (
+        "return given[0].clamp(min=0), got[0]  # culprit",
+        "another number of gradients than it is given, 2 for 1",
+    ),
+    "a_hook_that_returns_the_norm_for_the_log": (
+        "code.register_hook(length_of)  # culprit",
+        "The hook `length_of`",
+        "no tensor but a `float`",
+    ),
     "t2_hook_that_returns_what_it_measures": (
         "parameter.register_hook(watch(name))",
         "The hook `note`",
