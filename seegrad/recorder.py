@@ -134,10 +134,17 @@ class record:  # noqa: N801  # a context manager that is used like a function
             raise RecordingError(
                 _("Nothing is recorded yet: use `with seegrad.record() as rec:` and ask rec after it.")
             )
-        found = _diagnosed(quietly(self._capture.recording, self._error) or Recording(error=self._error))
+        found = _diagnosed(self.seen)
         if self._ended:
             self._recording = found
         return found
+
+    @property
+    def seen(self) -> Recording:
+        """The Recording without its diagnoses, for who draws the graph alone: nothing is looked for."""
+        if self._recording is not None or self._capture is None:
+            return replace(self.recording, diagnoses=())
+        return quietly(self._capture.recording, self._error) or Recording(error=self._error)
 
     @property
     def diagnoses(self) -> tuple[Diagnosis, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol, cast
-from urllib.parse import quote
 
 import anywidget
 import traitlets
@@ -25,7 +24,7 @@ from seegrad.learn.progress import note_prediction
 from seegrad.model.recording import Diagnosis, Recording
 from seegrad.model.scene import Question, Scene
 from seegrad.picture import draw, still, table
-from seegrad.picture.still import headline
+from seegrad.picture.still import headline, image_uri
 from seegrad.quiz import KINDS
 from seegrad.quiz import ask as ask_about
 from seegrad.words.errors import PictureError, QuestionError, RecordingError
@@ -37,8 +36,6 @@ WITH_SCENES = "SEEGRAD_SCENES"
 
 SIDES = (marked("as it is"), marked("with the fix"))
 """Two runs that one line parts."""
-
-URI_SAFE = " =:/;,.'()[]{}+*!@$&-_~?|"
 
 
 class HasRecording(Protocol):
@@ -152,10 +149,8 @@ class Picture(anywidget.AnyWidget):
             said = _("{headline}: {title}. {text}").format(
                 headline=headline(self._shown, total), title=frame.title, text=frame.text
             )
-        uri = "data:image/svg+xml," + quote(self.svg(), safe=URI_SAFE)
-        return (
-            f'<img alt="{escape(said, quote=True)}" style="max-width:100%;height:auto" src="{escape(uri, quote=True)}">'
-        )
+        said, uri = escape(said, quote=True), escape(image_uri(self.svg()), quote=True)
+        return f'<img alt="{said}" style="max-width:100%;height:auto" src="{uri}">'
 
 
 class Comparison(HBox):  # type: ignore[misc]  # ipywidgets ships no types

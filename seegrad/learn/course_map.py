@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
 from seegrad.learn.progress import Chapter, Progress, Tried, chapter_here, read_progress
+from seegrad.picture.still import image_uri
 from seegrad.picture.svg.elements import clean, el, text
 from seegrad.words.beliefs import BELIEVED, MISCONCEPTIONS
 from seegrad.words.languages import _, counted, marked, speaking
 from seegrad.words.widths import columns, padded, wrapped
-
-URI_SAFE = " =:/;,.'()[]{}+*!@$&-_~?|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +113,8 @@ class CourseMap:
     def html(self) -> str:
         """The picture as an image, which every notebook shows, and the chapters as a list of links."""
         with speaking(self.lang):
-            uri = "data:image/svg+xml," + quote(self.svg(), safe=URI_SAFE)
             alt = _("Map of the course. The list below says the same.")
-            image = f'<img alt="{escape(alt)}" style="{FITS}" src="{escape(uri, quote=True)}">'
+            image = f'<img alt="{escape(alt)}" style="{FITS}" src="{escape(image_uri(self.svg()), quote=True)}">'
             window = f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{escape(alt)}">{image}</div>'
             chapters = f'<ol start="0">{"".join(map(self._entry, COURSE))}</ol>'
             notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())

@@ -6,6 +6,7 @@ comparison of notebooks.
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 from seegrad.model.scene import Scene, SceneFrame, SceneLevel
@@ -18,6 +19,7 @@ CAPTION_PX = 6.7  # advance of one character of the caption
 LINE_PX = 16
 TABLE_COLUMNS = 100
 INDENT = " " * 14
+NOT_IN_URI = re.compile(rb"[^\w\- =:/;,.'()\[\]{}+*!@$&~?|]+", re.ASCII)
 HEAT = 'class="heat"'  # stands in a body that has a strip
 
 
@@ -122,6 +124,16 @@ def _settle(element: ElementTree.Element, step: int) -> None:
     if states is not None:
         element.set("data-s", [run[0] for run in states.split() if int(run[1:]) <= step][-1])
         element.set("role", "img")
+
+
+def image_uri(svg: str) -> str:
+    """A stand-alone SVG as an address: what an image in a page is made of.
+
+    >>> image_uri("<b>µ</b>")
+    'data:image/svg+xml,%3Cb%3E%C2%B5%3C/b%3E'
+    """
+    said = NOT_IN_URI.sub(lambda run: b"%" + run[0].hex("%").upper().encode(), svg.encode())
+    return f"data:image/svg+xml,{said.decode('ascii')}"
 
 
 def table(scene: Scene, until: int | None = None) -> str:

@@ -79,7 +79,7 @@ def _recorded(program: str, setup: str, last: int | None) -> Recording:
         steps = compile(_stopping(program, last), FILE, "exec")
         with record(code=(FILE, 1, program)) as rec, contextlib.suppress(BackwardReached):
             exec(steps, names)  # noqa: S102  # the exercise's own program
-    return rec.recording
+    return rec.seen
 
 
 def _stopping(program: str, last: int | None) -> ast.Module:
