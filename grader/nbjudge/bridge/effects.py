@@ -22,7 +22,7 @@ from nbjudge.bridge.values.memories import Extent, address, flat_of, plain, writ
 from nbjudge.bridge.values.packages import masked, pictures, symbols
 from nbjudge.bridge.values.records import is_record
 from nbjudge.bridge.values.standard import instances
-from nbjudge.bridge.values.table import STORAGE_BYTES, package_of
+from nbjudge.bridge.values.table import STORAGE_BYTES, is_watched, package_of
 
 GRAD = ".grad"  # what part of an argument changes: its gradient
 LATER = "after the call"  # something that isn't an argument of a call that is going on; behind where it first was one
@@ -236,6 +236,8 @@ def held(value: Any) -> Iterator[Any]:
 
 def _inside(item: Any) -> list[Any] | None:
     """What a container holds, in whichever kind of one it may be passed, by Python's own methods; None of all else."""
+    if type(item) in PLAIN or is_watched(item):
+        return None
     if instances.is_instance(item):
         return [*instances.state_of(item).values()]
     base: Any = next((base for base in CONTAINERS if issubclass(type(item), base)), None)

@@ -7,7 +7,7 @@ import itertools
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from decimal import Decimal
 from numbers import Number
 from typing import Any
@@ -19,13 +19,14 @@ from nbjudge.bridge.values.packages.symbols import is_matrix, is_symbolic, items
 from nbjudge.bridge.values.records import fields_in
 from nbjudge.bridge.values.standard.instances import is_instance, state_of
 from nbjudge.bridge.values.streams import content, is_read, is_stream
-from nbjudge.bridge.values.table import ROUNDING, kind_of, package_of
+from nbjudge.bridge.values.table import ROUNDING, is_watched, kind_of, package_of
 
 PARTS = 1 << 12  # containers in one value that are looked through
 MASKS = 1 << 16  # the same, where it is told which items are masked
 PLAIN = (Number, str, bytes, bytearray, range, type(None), list, tuple, dict, set, frozenset, deque)
 SINGLE = (Number, str, bytes, bytearray, type(None))  # in which there is nothing else
 WHOLE = frozenset({int, bool, type(None)})  # which lack nothing, and of which long lists are
+TOO_MANY = object()  # in place of the parts that aren't looked at
 
 
 def is_theirs(value: Any) -> bool:
@@ -90,39 +91,39 @@ def _look(value: Any) -> bytes:
     return repr(value).encode("utf-8", "surrogatepass")
 
 
-def holds_nothing(value: Any) -> bool:
-    """Is it, or a part of it, empty? Whatever is said of all its elements holds, and by broadcasting any equation.
-
-    >>> [holds_nothing(value) for value in ([], "", [[1], []], {"a": 0}, 0, None)]
-    [True, True, True, False, False, False]
-    """
-    return _any_part(value, lambda part: _size(part) == 0)
-
-
 def _any_part(value: Any, is_so: Callable[[Any], bool]) -> bool:
-    """Is it, or a part of it, so? An item is looked at where it lies: no long list hides what is beside it.
+    """Is it, or a part of it, so? What has too many parts is taken for so."""
+    return any(part is TOO_MANY or is_so(part) for part in _all_parts(value))
 
-    Of what has more containers in it than anybody looks through, nothing is known: it is taken for so.
+
+def _all_parts(value: Any) -> Iterator[Any]:
+    """A value and all in it. An item is looked at where it lies: no long list hides what is beside it.
+
+    Of what has more containers in it than anybody looks through, nothing is known: the last part is `TOO_MANY`.
     """
-    if is_so(value):
-        return True
+    yield value
     left, seen, known = [value], 0, {id(value)}
     while left and seen < PARTS:
         inside = [part for part in _inside(left.pop()) if type(part) not in WHOLE and id(part) not in known]
         known |= {id(part) for part in inside if is_instance(part)}  # one may hold itself
         seen += 1
-        if any(map(is_so, inside)):
-            return True
+        yield from inside
         left.extend(part for part in inside if not isinstance(part, Number | str | bytes | bytearray))
-    return bool(left)
+    if left:
+        yield TOO_MANY
 
 
 def _inside(value: Any) -> list[Any]:
     """What it holds, keys too; nothing of the student's is asked."""
-    if is_theirs(value) or isinstance(value, str | bytes | bytearray | range):
+    if is_watched(value) or is_theirs(value) or isinstance(value, str | bytes | bytearray | range):
         return []
     keys = value if isinstance(value, Mapping) and not is_instance(value) else ()
     return [*(parts_of(value) or ()), *keys]
+
+
+def _is_empty(value: Any) -> bool:
+    """Is nothing in it? Whatever is said of all its elements holds, and by broadcasting any equation."""
+    return _size(value) == 0
 
 
 def _size(value: Any) -> int | None:
@@ -151,19 +152,11 @@ def _shape(value: Any) -> tuple[int, ...] | None:
     )
 
 
-def lacks_numbers(value: Any) -> bool:
-    """Is it, or a part of it, NaN, infinite or missing? It differs from nothing by more than any bound, or share of it.
-
-    >>> [lacks_numbers(value) for value in (float("nan"), [1.0, (2.0, float("-inf"))], 1.0, " nan", "nano", [])]
-    [True, True, False, True, False, False]
-    >>> lacks_numbers(complex("nan")), lacks_numbers({float("nan"): 1}), lacks_numbers([float("nan"), *range(9999)])
-    (True, True, True)
-    """
-    return _any_part(value, _is_missing)
-
-
 def _is_missing(value: Any) -> bool:
-    """By what it is itself, an array as a whole; nothing of the test's is asked."""
+    """Is it NaN, infinite or missing? It differs from nothing by more than any bound, or share of it.
+
+    By what it is itself, an array as a whole; nothing of the test's is asked.
+    """
     if is_theirs(value):
         return False
     kind = kind_of(value)
@@ -212,18 +205,10 @@ def _is_missing_of_pandas(value: Any) -> bool:
     return bool(getattr(found | infinite, "values", found | infinite).any())
 
 
-def is_imaginary(value: Any) -> bool:
-    """Is it, or a part of it, a number that isn't real? NumPy orders those by their real parts, and a sum of squares of
-    them may be anything.
-
-    >>> [is_imaginary(value) for value in (1j, [1 + 1e-12j], (3.0, [0, 2 - 1j]), 1.0, "1j")]
-    [True, False, True, False, False]
-    """
-    return _any_part(value, _is_unreal)
-
-
 def _is_unreal(value: Any) -> bool:
-    """Of a number, or an array's; what is left of rounding counts for nothing."""
+    """Is a number, or one of an array's, not real? NumPy orders those by their real parts, and a sum of squares of them
+    may be anything. What is left of rounding counts for nothing.
+    """
     if is_theirs(value):
         return False
     if type(value) is complex:
@@ -255,11 +240,37 @@ def _is_table(value: Any) -> bool:
 
 
 def lacks_of(value: Any, keys: frozenset[str] = frozenset()) -> set[str]:
-    """What a value lacks; of a mapping or table what has these `keys`, if there is such: nobody has asked for more."""
-    found = {lack for lack, is_so in LACKS.items() if is_so(value)}
+    """What a value lacks; of a mapping or table what has these `keys`, if there is such: nobody has asked for more.
+
+    >>> [sorted(lacks_of(value)) for value in ([], "", [[1], []], {"a": 0}, 0, None)]
+    [['empty'], ['empty'], ['empty'], [], [], []]
+    >>> [sorted(lacks_of(value)) for value in (float("nan"), [1.0, (2.0, float("-inf"))], " nan", {float("nan"): 1})]
+    [['missing'], ['missing'], ['missing'], ['missing']]
+    >>> [sorted(lacks_of(value)) for value in (1j, [1 + 1e-12j], (3.0, [0, 2 - 1j]), "1j", complex("nan"))]
+    [['imaginary'], [], ['imaginary'], [], ['imaginary', 'missing']]
+    >>> [sorted(lacks_of(value)) for value in ([False, False], [False, True], False, [[], float("nan"), [True]])]
+    [['false'], [], [], ['empty', 'missing', 'true']]
+    >>> lacks_of([float("nan"), *range(9999)]), lacks_of({"a": 1, "b": []}, frozenset(["'a'"]))
+    ({'missing'}, set())
+    """
+    found = _lacks_of_all(value)
     if not found or (part := _asked_for(value, keys)) is value:
         return found
-    return {lack for lack, is_so in LACKS.items() if is_so(part)}
+    return _lacks_of_all(part)
+
+
+def _lacks_of_all(value: Any) -> set[str]:
+    """What it, or a part of it, lacks: gone through once for all that may be lacking."""
+    found = set[str]()
+    for part in _all_parts(value):
+        if part is TOO_MANY:
+            return found | {*LACKING} - {"read"}
+        for lack, is_so in LACKS.items():
+            if lack not in found and is_so(part):
+                found.add(lack)
+        if not found >= CHOOSING and len(truths := _truths(part)) == 1:
+            found |= {"true" if truths == {True} else "false"}
+    return found | ({"read"} if is_read(value) else set())
 
 
 def _asked_for(value: Any, keys: frozenset[str]) -> Any:
@@ -311,15 +322,6 @@ def _path(path: Any) -> bytes:
     return b"/".join(names)
 
 
-def is_all(truth: bool) -> Callable[[Any], bool]:
-    """Is it, or a part of it, an array or list of truth values of which each is this one? It chooses all, or nothing.
-
-    >>> [is_all(False)(value) for value in ([False, False], [False, True], False, [], [0])]
-    [True, False, False, False, False]
-    """
-    return lambda value: _any_part(value, lambda part: _truths(part) == {truth})
-
-
 def _truths(value: Any) -> set[bool]:
     """The truth values in it, where it holds nothing else; nothing of what isn't one of several."""
     if type(value) in (list, tuple):
@@ -331,14 +333,8 @@ def _truths(value: Any) -> set[bool]:
     return {bool(value.min()), bool(value.max())} if is_truth and value.size else set()
 
 
-LACKS: Mapping[str, Callable[[Any], bool]] = {
-    "empty": holds_nothing,
-    "missing": lacks_numbers,
-    "imaginary": is_imaginary,
-    "read": is_read,
-    "false": is_all(False),
-    "true": is_all(True),
-}
+LACKS: Mapping[str, Callable[[Any], bool]] = {"empty": _is_empty, "missing": _is_missing, "imaginary": _is_unreal}
+CHOOSING = {"true", "false"}  # an array or list of truth values of which each is this one: it chooses all, or nothing
 LACKING = {
     "empty": "nothing in it",
     "missing": "numbers missing or infinite in it",

@@ -219,6 +219,12 @@ def kind_of(value: Any) -> ValueKind | None:
     return next((_by_type[base] for base in here.__mro__ if base in _by_type and _by_type[base].subclasses), None)
 
 
+def is_watched(value: Any) -> bool:
+    """Is it of a type that is noticed by itself when a test looks into it? Nothing else is held in such a one."""
+    found = _by_type.get(type(value))
+    return found is not None and found.watched
+
+
 def is_data(kind: type) -> bool:
     """Do the objects of a class cross by value?"""
     return kind in _by_type

@@ -14,6 +14,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sized
+from functools import cache
 from typing import Any
 
 from nbjudge.bridge.values.shared import InPlace, share
@@ -41,6 +42,7 @@ WHOLE = ("Integer", "Rational", "Float", "Symbol", "Dummy", "Constant")  # said 
 TRUTHS = {"BooleanTrue": "true", "BooleanFalse": "false"}
 
 
+@cache
 def _sympy() -> Any:
     return importlib.import_module("sympy")
 
