@@ -17,6 +17,7 @@ from nbjudge.bridge.torch.hooks import is_hooked, is_hooked_after
 from nbjudge.bridge.torch.records import ITEM_BYTES, History, TensorRecord, Window
 from nbjudge.bridge.values.table import ITEMS
 
+CARRIED = frozenset(getattr(torch, name) for name in ITEM_BYTES)
 FUNCTIONS = 256  # names of Nodes that are remembered
 Edge: TypeAlias = tuple[Node, int]
 Start: TypeAlias = int | Tensor  # the number of a shared tensor, or a leaf that isn't shared yet
@@ -141,7 +142,7 @@ def unsupported(tensor: Tensor) -> str | None:
         return f"a tensor with layout {tensor.layout}{' that requires a gradient' if tensor.requires_grad else ''}"
     if tensor.device.type != "cpu":
         return f"a tensor on {tensor.device}"
-    if str(tensor.dtype).rpartition(".")[2] not in ITEM_BYTES:
+    if tensor.dtype not in CARRIED:
         return f"a tensor of {tensor.dtype}"
     if tensor.numel() > ITEMS:
         return f"a tensor of more than {ITEMS} items"

@@ -25,6 +25,7 @@ class Storage:
         self.over = over  # the arrays' memory that it lies on, and where: what they show changes with them
         self.id, self.here, self.agreed = number, here, agreed  # None: the other side hasn't heard of it
         self._shown: Tensor | None = torch.zeros(here.nbytes(), dtype=torch.uint8)  # 255 where it is; None: all is
+        self._untouched = True  # is nothing of it shown yet?
         self._view: Any = None  # made once: what lies here is compared in each packet
         self._place: tuple[int, int] = (0, 0)  # where that view looks
 
@@ -41,6 +42,9 @@ class Storage:
 
     def show(self, window: Window) -> None:
         """From now on these items are shown too."""
+        self._untouched = False
+        if self._shown is not None and _is_whole(window, self._shown.numel()):
+            self._shown = None  # as most are, without a look at any byte
         if self._shown is not None:
             _bytes_in(self._shown, window).fill_(255)
             if bool((self._shown == 255).all()):
@@ -48,10 +52,13 @@ class Storage:
 
     def shows(self, window: Window) -> bool:
         """Are all these items shown already?"""
-        return self._shown is None or bool((_bytes_in(self._shown, window) == 255).all())
+        if self._shown is None or self._untouched:
+            return self._shown is None or 0 in window.shape
+        return bool((_bytes_in(self._shown, window) == 255).all())
 
     def show_array(self, extent: Extent) -> None:
         """The same of an array's, which brings its items: both sides know them then."""
+        self._untouched = False
         if self._shown is not None:
             extent.items_of(self._shown.numpy())[...] = 255
             if bool((self._shown == 255).all()):
@@ -127,6 +134,16 @@ class StorageBeneath:
     def show(self, extent: Extent) -> None:
         """From now on they are; the array that shows them brings them."""
         self._storage.show_array(extent)
+
+
+def _is_whole(window: Window, size_bytes: int) -> bool:
+    """Are these items, one after the other, all of a storage of so many bytes?"""
+    items = 1
+    for size, step in zip(reversed(window.shape), reversed(window.stride), strict=True):
+        if size != 1 and step != items:
+            return False
+        items *= size
+    return not window.offset and items * ITEM_BYTES[window.dtype] == size_bytes
 
 
 def _bytes_in(mask: Tensor, window: Window) -> Tensor:
