@@ -81,8 +81,21 @@ def _named(error: BaseException, *_rest: Any, **_more: Any) -> dict[str, Any]:
 
 
 def _colour_once() -> None:
-    """The nearest of a terminal's 256 colours is looked for once a colour, not once a traceback."""
+    """A style's colours are looked for among a terminal's 256 once, not once a traceback."""
     anybody = Terminal256Formatter()
     look = Terminal256Formatter._closest_color
     nearest = lru_cache(COLOURS)(lambda *rgb: look(anybody, *rgb))
     Terminal256Formatter._closest_color = lambda _self, *rgb: nearest(*rgb)
+    set_up = Terminal256Formatter._setup_styles
+
+    @lru_cache(NAMES)
+    def known(style: Any, bold: bool, underline: bool, italic: bool) -> dict[str, tuple[str, str]]:
+        anybody.style, anybody.style_string = style, {}
+        anybody.usebold, anybody.useunderline, anybody.useitalic = bold, underline, italic
+        set_up(anybody)
+        return dict(anybody.style_string)
+
+    def styles(self: Any) -> None:
+        self.style_string = dict(known(self.style, self.usebold, self.useunderline, self.useitalic))
+
+    Terminal256Formatter._setup_styles = styles

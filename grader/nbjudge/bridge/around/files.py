@@ -27,6 +27,8 @@ LISTING = frozenset({"os.listdir", "os.scandir", "glob.glob", "sqlite3.connect"}
 CHANGING = frozenset({"os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.truncate", "tempfile.mkdtemp"})
 MADE = "tempfile.mkstemp"
 RUNNING = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"})
+FINDING = "pickle.find_class"
+HEEDED = frozenset({"open", MADE, FINDING}) | LISTING | CHANGING | RUNNING  # `id` alone is told ten thousand times
 PICKLED = frozenset(
     {
         *(("builtins", name) for name in ("set", "frozenset", "complex", "bytearray", "range", "slice")),
@@ -236,7 +238,7 @@ class Files:
         return looking
 
     def _audited(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self.active:
+        if event not in HEEDED or not self.active:
             return
         if event == "open":
             if self._is_near(args[0]):
@@ -252,7 +254,7 @@ class Files:
             self._touch()
         elif event in RUNNING and self._theirs:
             self._refuse(PROGRAM)
-        elif event == "pickle.find_class" and (args[0], args[1]) not in PICKLED:
+        elif event == FINDING and (args[0], args[1]) not in PICKLED:
             self._refuse(PICKLE.format(what=f"{args[0]}.{args[1]}"[:80]))
 
     def _is_near(self, path: Any) -> bool:
