@@ -153,12 +153,16 @@ def _size(tree: Any) -> int:
     total, stack = 0, [tree]
     while stack:
         item = stack.pop()
-        if isinstance(item, dict):
+        kind = type(item)  # JSON's own, each of them
+        if kind is str:
+            total += len(encode_basestring_ascii(item))
+            continue
+        total += 8
+        if kind is dict:
             stack.extend(item)
             stack.extend(item.values())
-        elif isinstance(item, list):
+        elif kind is list:
             stack.extend(item)
-        total += len(encode_basestring_ascii(item)) if isinstance(item, str) else 8
     return total
 
 

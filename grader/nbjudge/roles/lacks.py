@@ -25,13 +25,14 @@ PARTS = 1 << 12  # containers in one value that are looked through
 MASKS = 1 << 16  # the same, where it is told which items are masked
 PLAIN = (Number, str, bytes, bytearray, range, type(None), list, tuple, dict, set, frozenset, deque)
 SINGLE = (Number, str, bytes, bytearray, type(None))  # in which there is nothing else
+THEIRS = (RemoteObject, RemoteClass)
 WHOLE = frozenset({int, bool, type(None)})  # which lack nothing, and of which long lists are
 TOO_MANY = object()  # in place of the parts that aren't looked at
 
 
 def is_theirs(value: Any) -> bool:
     """Is it a stand-in, or the class of one? Nothing of it is asked."""
-    return isinstance(type(value), RemoteClass) or issubclass(type(value), RemoteObject | RemoteClass)
+    return isinstance(type(value), RemoteClass) or issubclass(type(value), THEIRS)
 
 
 def parts_of(value: Any) -> list[Any] | None:
@@ -128,6 +129,8 @@ def _is_empty(value: Any) -> bool:
 
 def _size(value: Any) -> int | None:
     """How many elements it has; None where it is no container of any."""
+    if is_watched(value):
+        return math.prod(value.shape) if hasattr(value, "shape") else None
     if is_theirs(value) or is_instance(value):
         return None
     if isinstance(value, range):
