@@ -5,8 +5,8 @@ follow on stdout, after the script's own output. `--html FILE` also writes the p
 `--json FILE` what was found, for programs to read (`-`: to stdout, where nothing else of ours is then said),
 `--save FILE` all that was recorded, for `seegrad.load`. A file that can't be written is told before the script starts.
 `--try-fix FILE` runs the script again with the line that mends the first finding, in a process of its own, and writes
-both pictures. `--check-nan` also finds where the first NaN or infinity began, in tensors of any size. `--auto` says
-nothing unless something goes wrong, then at once. `-m MODULE [args]` runs a module of a package instead, as Python's
+both pictures. Each tensor is looked at, so that the line where the first NaN or infinity began is named. `--auto` says
+nothing unless something goes wrong, then at once, and looks at each tensor beside `--check-nan` alone. `-m MODULE [args]` runs a module of a package instead, as Python's
 own `-m` does.
 """
 
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
         if options.auto:
             return watched(program, check_nan=options.check_nan)
         began = time.monotonic()
-        status, recording = run(program, check_nan=options.check_nan)
+        status, recording = run(program)
         took_s = time.monotonic() - began
     with perhaps_unheard():
         with contextlib.redirect_stdout(sys.stderr if options.json == STDOUT else sys.stdout):
@@ -148,7 +148,7 @@ def parser() -> argparse.ArgumentParser:
     option("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON; -: stdout"))
     option("--save", metavar="FILE", type=Path, help=_("write the recording there, for seegrad.load"))
     option("--try-fix", metavar="FILE", type=Path, help=_("run it again with the fix, and write both pictures there"))
-    option("--check-nan", action="store_true", help=_("find where the first NaN or infinity began"))
+    option("--check-nan", action="store_true", help=_("beside --auto: find where the first NaN or infinity began"))
     option("--auto", action="store_true", help=_("say nothing unless something goes wrong"))
     option("-h", "--help", action="help", help=_("say this, and do nothing else"))
     option("--version", action="version", version=versions(), help=_("say which version this is"))
@@ -203,9 +203,12 @@ def perhaps_unheard() -> Iterator[None]:
             raise
 
 
-def run(program: Program, *, check_nan: bool = False) -> tuple[int, Recording]:
-    """Run the script under `record()`: its status and the Recording. An error prints its ordinary traceback."""
-    rec = record(code=(program.file, 1, program.text), check_nan=check_nan)
+def run(program: Program) -> tuple[int, Recording]:
+    """Run the script under `record()`: its status and the Recording. An error prints its ordinary traceback.
+
+    Who runs a program like this wants to know, and a number that isn't finite can't be found afterwards.
+    """
+    rec = record(code=(program.file, 1, program.text), check_nan=True)
     try:
         with rec:
             execute(program)
@@ -279,7 +282,7 @@ def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_
     mended = next((each for each in recording.diagnoses if each.mend and each.severity in worst), None)
     rerun = None
     if mended is not None and mended.mend is not None and not options.module:
-        rerun = of_script(recording, mended.mend, str(here), options.arguments, check_nan=options.check_nan)
+        rerun = of_script(recording, mended.mend, str(here), options.arguments, check_nan=True)
     if mended is None or mended.mend is None or rerun is None:
         if not recording.diagnoses:
             print(_("seegrad: nothing was found, so there is nothing to try."))

@@ -100,7 +100,7 @@ MEND = {
     "data": marked("Leave such rows out, or fill them in, before they are used."),
     "unseen": marked(
         "Record again and have every tensor looked at, then the line is named: `seegrad.record(check_nan=True)`, "
-        "`%%see --check-nan`, `python -m seegrad --check-nan`."
+        "`%%see --check-nan`, `python -m seegrad` for a script."
     ),
     "steep": marked(
         "Keep what goes in away from there: add a small number to it before, as in `torch.sqrt(x + 1e-12)`."
