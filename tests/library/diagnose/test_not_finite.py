@@ -231,3 +231,13 @@ def test_what_values_keeps_shows_where_it_began_too() -> None:
     assert program(values=True) == program(check_nan=True)
     assert program(values=True)[0][1] is not None
     assert program() == program(values=True)
+
+
+def test_where_nobody_has_looked_the_ways_to_look_are_named() -> None:
+    """Which op float16 overflowed in, a graph doesn't tell that kept neither what went in nor what came out."""
+    w = torch.linspace(0, 1, 100).requires_grad_()
+    with seegrad.record() as rec:
+        (w.half() * 60_000 * 2).float().log_softmax(0)[3].sum().backward()
+    (found,) = rec.diagnoses
+    for way in ("`seegrad.record(check_nan=True)`", "`%%see --check-nan`", "`python -m seegrad`"):
+        assert way in found.message("en")
