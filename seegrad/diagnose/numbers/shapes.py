@@ -207,6 +207,115 @@ def _describe_crosswise(
     return finding.told(EACH_WITH_ALL, ONE_SHAPE, facts, out=said(table), **shapes)
 
 
+# -- a prediction that a loss stretches, since each of its numbers stands beside several
+
+STRETCHED = marked(
+    "{Culprit} compares {label} of shape {shape} with {target} of shape {wide}: torch stretches the first, so that "
+    "each of its numbers is drawn to several at once, as the backward call on {victim} shows."
+)
+BROUGHT_TO_ONE = marked(
+    "If each number is to meet its own, give both one shape before they meet: sum the target over the dimension that "
+    "is too long, or let what predicts have as many numbers."
+)
+OF_EACH_NUMBER = marked(
+    "{Culprit} makes {target} with a log-probability for each number of a row, of shape {wide}, which nothing sums: "
+    "the loss on {loss} stretches {label}, of shape {shape}, and compares it with each of them."
+)
+SUM_THE_ROW = marked(
+    "If a row is drawn as a whole, its log-probability is the sum of theirs: `.sum(dim=-1, keepdim=True)`, or let "
+    "`torch.distributions.Independent(…, 1)` sum them."
+)
+MEETS_THERE = marked(
+    "{Place} is where that shape first meets {shape}: brought to one shape there, both stay as they are."
+)
+
+DENSITIES = re.compile(r"\.(?:log_prob|entropy)\(|kl_divergence\(")
+"""Calls of a distribution that hand back as many numbers as it has, where it isn't told that several are one event."""
+
+
+@finder(order=14)
+def find_stretched(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for the first line of each loss that torch itself warns of, where the prediction is what it stretches."""
+    told, makers = set[Place | None](), Makers(recording)
+    for frame in recording.frames:
+        pair = _stretched(recording, frame)
+        if pair is None or frame.place in told:
+            continue
+        shown = ran(recording, frame)
+        told.add(frame.place)
+        wide = _Wide.of(recording, makers, pair, frame.index - 1)
+        if shown is not None and wide.source not in told:
+            told.add(wide.source)
+            yield _describe_stretched(recording, frame, pair, shown, wide)
+
+
+def _stretched(recording: Recording, frame: Frame) -> tuple[int, int] | None:
+    """(the prediction, a target that has more of some dimension of which it has one)."""
+    if frame.op not in LOSSES or len(frame.inputs) != 2 or frame.phase != "forward":
+        return None
+    if frame.place is not None and ON_PURPOSE.search(frame.place.code):
+        return None
+    tensors = recording.tensors
+    given, target = frame.inputs if tensors[frame.inputs[0]].requires_grad else frame.inputs[::-1]
+    few, many = tensors[given].shape, tensors[target].shape
+    wider = len(few) == len(many) and few != many and all(a in (1, b) for a, b in zip(few, many, strict=True))
+    return (given, target) if wider and math.prod(few) > 1 and tensors[given].requires_grad else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wide:
+    """The line where what is too wide meets the narrow shape first; that which has made it, and what it's called."""
+
+    met: Place | None = None
+    source: Place | None = None
+    named: int | None = None
+    is_density: bool = False
+
+    @staticmethod
+    def of(recording: Recording, makers: Makers, pair: tuple[int, int], until: int) -> _Wide:
+        """Back from the target, number by number."""
+        narrow, wide = (recording.tensors[each].shape for each in pair)
+        waiting = [(pair[1], until, _Wide())]
+        for tensor, before, found in waiting:  # grows while it's read
+            made = makers.maker(tensor, before)
+            if made is None or len(waiting) > FARTHEST:
+                continue
+            shapes = [recording.tensors[each].shape for each in made.inputs]
+            if narrow in shapes and wide in shapes:
+                found = _Wide(made.place)
+            elif found.met is not None and found.named is None and recording.tensors[tensor].name is not None:
+                found = _Wide(found.met, made.place, tensor)
+            if made.place is not None and found.met is not None and DENSITIES.search(made.place.code):
+                named = tensor if found.named is None else found.named
+                return _Wide(found.met, found.source or made.place, named, is_density=True)
+            waiting += [
+                (each, made.index - 1, found) for each, shape in zip(made.inputs, shapes, strict=True) if shape == wide
+            ]
+        mets = (found.met for _, _, found in waiting if found.met is not None)
+        return _Wide(next(mets, None))
+
+
+def _describe_stretched(
+    recording: Recording, frame: Frame, pair: tuple[int, int], shown: Frame, wide: _Wide
+) -> Diagnosis:
+    given, target = pair
+    target = wide.named if wide.is_density and wide.named is not None else target
+    shape = said(recording.tensors[given].shape)
+    finding = Finding(
+        recording=recording,
+        kind=CROSSWISE,
+        frame=shown.index,
+        culprit=wide.source if wide.is_density else frame.place,
+        victim=shown.place,
+        tensor=target if wide.is_density else given,
+        instead=((wide.met, MEETS_THERE),),
+    )
+    facts: dict[str, Word] = {"label": label(recording, given), "target": label(recording, target)}
+    shapes = {"shape": shape, "wide": said(recording.tensors[target].shape), "loss": finding.line(frame.place)}
+    template, advice = (OF_EACH_NUMBER, SUM_THE_ROW) if wide.is_density else (STRETCHED, BROUGHT_TO_ONE)
+    return finding.told(template, advice, facts, **shapes)
+
+
 def said(shape: Shape) -> str:
     """A shape in words.
 

@@ -13,7 +13,10 @@ from tests.library.recorded import seen
 
 MENDS = {
     "s_regression_beside_a_column": ("prediction = model(x)\n", "prediction = model(x).squeeze(1)\n"),
-    "s_huber_of_temporal_differences": (".amax(1)\n", ".amax(1).unsqueeze(1)\n"),
+    "s_huber_of_temporal_differences": (
+        "reward + 0.9 * target_net(after).amax(1)\n",
+        "(reward + 0.9 * target_net(after).amax(1)).unsqueeze(1)\n",
+    ),
     "s_policy_gradient_weighed_crosswise": (".log_prob(action)", ".log_prob(action).unsqueeze(1)"),
     "s_warmth_flattened_by_one_line": ("foretell().squeeze(-1)", "foretell()"),
     "s_mask_without_its_channel": ("masks = (images[:, 0] > 0).float()", "masks = (images > 0).float()"),
