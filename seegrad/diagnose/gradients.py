@@ -242,7 +242,7 @@ def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tens
         recording=recording,
         kind=UNUSED,
         frame=error.frame,
-        culprit=called_again or (early[0].place if early is not None else made),
+        culprit=called_again or (early[0].place if early is not None else made) or error.place,
         victim=error.place,
         tensor=tensor,
     )

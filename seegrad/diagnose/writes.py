@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 
 from seegrad.diagnose.cut import is_elsewhere
 from seegrad.diagnose.evidence import ancestors, birthplace, counter, errors_with, label, made_at, maker
@@ -316,7 +316,7 @@ def find_dirty(recording: Recording) -> Iterator[Diagnosis]:
             if is_hidden(recording, frame, write):
                 taken = takers.get(write.storage, ())
                 past = (ran for node, ran, born in taken if node.frame > frame.index and born < write.frame)
-                yield from (describe_unmarked(recording, frame, write, ran) for ran in islice(past, 1))
+                yield from (describe_unmarked(recording, frame, write, ran) for ran in itertools.islice(past, 1))
 
 
 def takers_of(recording: Recording) -> dict[int, list[tuple[Node, Frame, int]]]:
@@ -394,6 +394,9 @@ INFERENCE_CORES = {
 }
 """Stable part of torch's message → what was tried."""
 
+NEAR = 32
+"""So many calls may a Function's forward have made before it saves something."""
+
 INFERENCE = DiagnosisKind("inference_tensor", "error", marked("inference tensor"))
 MADE_IN_INFERENCE = {
     "saved": marked(
@@ -427,7 +430,8 @@ def find_inference(recording: Recording) -> Iterator[Diagnosis]:
     """
     for error in errors_with(recording, *INFERENCE_CORES):
         frame = recording.frames[error.frame]
-        tensor = next((number for number in frame.inputs if recording.tensors[number].counter is None), None)
+        given = _given_from_inference(recording, frame)
+        tensor = given if given is not None else _read_before(recording, frame)
         made = made_in_inference(recording, tensor)
         around = made.off if made is not None and is_elsewhere(recording, made) else None
         finding = Finding(
@@ -439,9 +443,26 @@ def find_inference(recording: Recording) -> Iterator[Diagnosis]:
             tensor=tensor,
         )
         why = cause_of(error, INFERENCE_CORES)
-        facts: dict[str, Word] = {"cause": why, "label": label(recording, tensor), "op": frame.op}
+        op = "save_for_backward" if frame.phase == "error" and why == "saved" else frame.op
+        facts: dict[str, Word] = {"cause": why, "label": label(recording, tensor), "op": op}
         said = MADE_IN_INFERENCE[f"{why}_within" if around is not None else why]
         yield finding.told(said, MAKE_ORDINARY, facts)
+
+
+def _given_from_inference(recording: Recording, frame: Frame) -> int | None:
+    return next((number for number in frame.inputs if recording.tensors[number].counter is None), None)
+
+
+def _read_before(recording: Recording, refused: Frame) -> int | None:
+    """Of a call that nobody saw, within a Function's own forward: the last such tensor that this had computed with."""
+    if refused.phase != "error":
+        return None
+    before = reversed(recording.frames[: refused.index])
+    own = itertools.takewhile(lambda frame: frame.phase == "forward" and frame.index > refused.index - NEAR, before)
+    found = (_given_from_inference(recording, frame) for frame in own)
+    tensor = next((each for each in found if each is not None and made_in_inference(recording, each)), None)
+    way = ancestors(recording, tensor) if tensor is not None else []
+    return next((each for each, _ in reversed(way) if recording.tensors[each].counter is None), None)
 
 
 def made_in_inference(recording: Recording, tensor: int | None) -> Frame | None:
@@ -454,5 +475,6 @@ def made_in_inference(recording: Recording, tensor: int | None) -> Frame | None:
         seen.add(tensor)
         made = recording.frames[recording.tensors[tensor].frame]
         inner = recording.tensors[tensor].alias_of
-        tensor = inner if made.grad_enabled else None
+        within = not made.grad_enabled and made.off is not None  # a Function's forward has gradients off by itself
+        tensor = None if within or inner is None or recording.tensors[inner].counter is not None else inner
     return None if made is None or made.phase == "start" or made.grad_enabled else made
