@@ -217,12 +217,13 @@ INNER = frozenset({"<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>"})
 
 
 def taken_on(source: Source, frames: Sequence[FrameType]) -> Place | None:
-    """Where the user's line returns what it makes, the line that called its function and takes that."""
+    """Where the user's line returns what it makes, as a lambda's does, the line that called its function for that."""
     at = len(frames) - 1
     while at > 0 and frames[at].f_code.co_name in INNER:
         at -= 1
     place = source.place(frames[at]) if at > 0 else None
-    return source.place(frames[at - 1]) if place is not None and place.code.startswith("return ") else None
+    returns = frames[at].f_code.co_name == "<lambda>" or (place is not None and place.code.startswith("return "))
+    return source.place(frames[at - 1]) if place is not None and returns else None
 
 
 def always_writes(name: str) -> bool:

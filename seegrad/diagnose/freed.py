@@ -21,7 +21,7 @@ from seegrad.diagnose.evidence import (
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.history.once import bound_outside, cached_by, filled_on, first_made, put_at, set_at
-from seegrad.diagnose.history.taken import of_a_peer, of_the_other, undetached
+from seegrad.diagnose.history.taken import as_a_target, of_a_peer, of_the_other, undetached
 from seegrad.diagnose.history.updated import speaking_of
 from seegrad.diagnose.history.ways import leading_to, links_into, root
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
@@ -112,12 +112,16 @@ BY_HOW = {
         "computes, and no later backward call goes through what it was computed from."
     ),
     "cached": marked(
-        "That decorator hands out in each step what the function has computed in the first one: take it away, so that "
-        "{carried} is computed anew, or keep by it only what no Parameter is needed for."
+        "That hands out in each step what a function has computed in the first one: take it away, so that {carried} is "
+        "computed anew, or keep by it only what no Parameter is needed for."
     ),
     "peer": marked(
         "The step that follows this loss trains nothing of what made {peer}: give the loss `{detached}`, and each "
         "backward call stays with the Parameters that its own step trains."
+    ),
+    "target": marked(
+        "A loss compares with {carried}, through which both backward calls lead: if it is only a target, give the loss "
+        "`{detached}`; if what made it is to learn by both, add the losses and call backward once."
     ),
     "later": marked(
         "Both backward calls lead through {carried}: give the one that is not to train what made it `{detached}`; "
@@ -143,7 +147,7 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     way = outdated(recording, way, earlier, failed) if way.how == "later" and earlier else way
     way = among_peers(recording, way, earlier, failed) if way.how in ("once", "wrapped") and earlier else way
-    way = in_a_cache(recording, in_a_buffer(recording, way))
+    way = in_a_cache(recording, in_a_buffer(recording, at_a_target(recording, way, error)))
     dropped = dropped_detach(recording, way.tensors, failed)
     handed = dropped or way.handed_on(recording, error) or not_to_train(recording, way, earlier, error)
     output = node.outputs[0] if node and node.outputs else None
@@ -186,7 +190,7 @@ def apart(recording: Recording, error: RaisedError, earlier: Frame | None) -> tu
 
 # -- which tensor leads from a new graph into one that an earlier backward has been through
 
-Computed = Literal["once", "collected", "wrapped", "peer", "buffer", "cached"]
+Computed = Literal["once", "collected", "wrapped", "peer", "target", "buffer", "cached"]
 How = Literal["again", "shared", "later", "stale", "carried", "within", "kept", "summed", "reset"] | Computed
 """How the second backward came into the graph of the first.
 
@@ -196,7 +200,7 @@ In a loop, `carried`: through a tensor that each step makes anew from the last, 
 one that each step writes over in place; `kept`: through one of an earlier step, beside those of this step; `summed`:
 through a sum of all losses; `once`: through a tensor made before the loop, `collected`: joined of what a list holds,
 `wrapped`: of a Parameter that nobody holds, `peer`: of what the step of that loss doesn't train, but its peer's does,
-`buffer`: of what a module's buffer was given, `cached`: by a function whose decorator keeps what it returns.
+`buffer`: of what a module's buffer was given, `cached`: of what a function or its decorator keeps, `target`: of a loss.
 """
 
 ITEM = re.compile(r"\[\d+\]$")
@@ -243,7 +247,7 @@ class Carried:
         nothing: the line counts that binds it in a function under way, else the one that puts it into an attribute.
         """
         held = joined_of(recording, self.tensors[0]) if self.how == "collected" else None
-        if held is not None or self.how in ("reset", "stale", "peer", "buffer", "cached") or self._is_put_in:
+        if held is not None or self.how in ("reset", "stale", "peer", "target", "buffer", "cached") or self._is_put_in:
             return held.place if held is not None else self.taken
         if self.how in ("once", "wrapped"):
             name = called(recording, self.tensors[0]) if self.tensors else None
@@ -401,6 +405,13 @@ def among_peers(recording: Recording, way: Carried, earlier: Frame, failed: Fram
     return way if taken is None else replace(way, how="peer", tensors=foreign[:MAX_NAMED], taken=taken)
 
 
+def at_a_target(recording: Recording, way: Carried, error: RaisedError) -> Carried:
+    """The same way, `target` where a loss of one forward with another leads there by its target; `taken` made that."""
+    start = root(recording, recording.frames[error.frame]) if way.how == "shared" else None
+    target = as_a_target(recording, start, error.node)
+    return way if target is None else replace(way, how="target", tensors=(target,), taken=made_at(recording, target))
+
+
 def in_a_buffer(recording: Recording, way: Carried) -> Carried:
     """The same way, `buffer` where it leads through a result that a buffer was given; `taken` gives it that."""
     kept = {each for clue in recording.clues_of("buffer") for each in clue.tensors}
@@ -414,8 +425,8 @@ def in_a_buffer(recording: Recording, way: Carried) -> Carried:
 
 
 def in_a_cache(recording: Recording, way: Carried) -> Carried:
-    """The same way, `cached` where a function has made its tensor that is asked once; `taken` says so."""
-    place = cached_by(recording, made_at(recording, way.tensors[0])) if way.how == "once" and way.tensors else None
+    """The same way, `cached` where what makes its tensor is asked for it once; `taken` says so."""
+    place = cached_by(recording, way.tensors[0]) if way.how == "once" and way.tensors else None
     return way if place is None else replace(way, how="cached", taken=place)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from seegrad.diagnose.evidence import are_in_one_function, called, function_at, made_at
 from seegrad.model.recording import Place, RaisedError, Recording
@@ -43,13 +45,34 @@ def filled_on(recording: Recording, names: Iterable[str]) -> Place | None:
 CACHES = re.compile(r"\s*@(?:\w+\.)?(?:lru_cache|cache|cached_property)\b")
 
 
-def cached_by(recording: Recording, made: Place | None) -> Place | None:
-    """The decorator that keeps what a function has returned, of the one in whose text a line stands."""
-    function = function_at(recording, made)
+KEEPS = re.compile(r"([\w.]+)\[[^=]+\]\s*=(?!=)")
+
+
+def cached_by(recording: Recording, tensor: int) -> Place | None:
+    """What keeps a tensor that a function has returned: its decorator, or the line that puts it into a collection.
+
+    Of that the function has asked whether it's in there: `if key not in cache: cache[key] = func(x)`.
+    """
+    function = function_at(recording, made_at(recording, tensor))
     lines = {each.lineno for each in function.decorator_list} if function is not None else ()
     found = (each for each in recording.code if each[0] in lines and CACHES.match(each[1]))
     line, text = next(found, (0, ""))
-    return Place(recording.code_file, line, text.strip()) if line else None
+    return Place(recording.code_file, line, text.strip()) if line else _kept_by(recording, tensor)
+
+
+def _kept_by(recording: Recording, tensor: int) -> Place | None:
+    made = recording.frames[recording.tensors[tensor].frame]
+    for place in (made.place, made.taken):
+        keeps = KEEPS.match(place.code) if place is not None else None
+        function = function_at(recording, place)
+        if keeps is not None and function is not None:
+            asked = (ast.unparse(each.comparators[0]) for each in ast.walk(function) if _asks_what_is_in(each))
+            return place if keeps[1] in asked else None
+    return None
+
+
+def _asks_what_is_in(node: ast.AST) -> TypeGuard[ast.Compare]:
+    return isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn)
 
 
 def first_made(recording: Recording, tensor: int) -> Place | None:

@@ -87,6 +87,22 @@ def of_the_other(recording: Recording, tensors: tuple[int, ...], one: int | None
     return _taking(recording, tensors, guilty[0]) if len(guilty) == 1 else None
 
 
+COMPARES = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
+"""Losses of which the second side is a target."""
+
+
+def as_a_target(recording: Recording, start: int | None, failing: int | None) -> int | None:
+    """The target of a comparison on the way from a loss's Node by which alone it leads to another Node."""
+    behind = nodes_behind(recording, [start]) if start is not None else set()
+    makers = {number: node.id for node in recording.nodes if node.id in behind for number in node.outputs}
+    for frame in recording.frames if failing in behind else ():
+        if frame.op in COMPARES and frame.phase == "forward" and not makers.keys().isdisjoint(frame.outputs):
+            sides = [nodes_behind(recording, [makers[each]]) if each in makers else () for each in frame.inputs[:2]]
+            if len(sides) == 2 and failing in sides[1] and failing not in sides[0]:
+                return frame.inputs[1]
+    return None
+
+
 def _taking(recording: Recording, tensors: tuple[int, ...], among: set[int]) -> Place | None:
     """The line whose Node leads into what made these, and is none of that itself; in a forward, if it names them."""
     made = {node.id for node in recording.nodes if not set(tensors).isdisjoint(node.outputs)}
