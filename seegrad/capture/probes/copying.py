@@ -15,7 +15,7 @@ import torch
 
 from seegrad.capture.probes.places import Source, is_users
 from seegrad.capture.probes.variables import is_a
-from seegrad.capture.probes.written import Text, bound, put_into, texts
+from seegrad.capture.probes.written import Text, bound, called, given_in, put_into, texts
 from seegrad.model.recording import Place
 from seegrad.words.errors import text_of
 
@@ -59,7 +59,18 @@ def holder(source: Source, frame: FrameType, frames: Sequence[FrameType]) -> Hol
     if keeper is not None:
         return Holder(keeper, _called_on(source, looked_through, keeper), many)
     place = put_into(source, looked_through, name) if many else None
+    place = place or _set_on(source, looked_through, name)
     return Holder(name, place or bound(source, looked_through, name, _may_be_computed), many)
+
+
+def _set_on(source: Source, looked_through: Iterable[Text], name: str) -> Place | None:
+    """The line that gives an attribute of that name what may hold a result; not a variable of the same name."""
+    for file, tree in looked_through:
+        given = [pair for each in ast.walk(tree) for pair in given_in(each) if isinstance(pair[0], ast.Attribute)]
+        lines = [target.lineno for target, value in given if called(target) == name and _may_be_computed(value)]
+        if lines:
+            return source.at(file, min(lines))
+    return None
 
 
 def among(tensor: torch.Tensor, frames: Sequence[FrameType]) -> Holder | None:
