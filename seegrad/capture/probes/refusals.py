@@ -228,29 +228,38 @@ MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An expression in a function of a file (None: outside of any), and which of the values that it gives is meant."""
+    """An expression in a function of a file (None: outside of any), and which of the values that it gives is meant.
+
+    `through`: the line that returned it as one of several, if any did.
+    """
 
     value: ast.expr
     file: str
     function: ast.FunctionDef | None
     item: int | None = None
+    through: Place | None = None
 
 
-def number_from(source: Source, frame: FrameType, asked: str) -> Place | None:
-    """The one line that makes a number of what the line under way asks for an attribute; None where two may have."""
+def number_from(source: Source, frame: FrameType, asked: str) -> tuple[str, Place] | None:
+    """The one line that makes a number of what the line under way asks for an attribute: `number`.
+
+    Where several may have, that which returns it among others to one who took it for another of them: `handed`.
+    """
     file, line = frame.f_code.co_filename, frame.f_lineno
     inside = _function_at(source, file, line) if frame.f_code.co_name != "<module>" else None
     parts = (each for each in nodes(source.text(file)) if isinstance(each, ast.Attribute) and each.attr == asked)
     waiting = [_Asked(each.value, file, inside) for each in parts if each.lineno <= line <= (each.end_lineno or line)]
-    found, seen = dict[Place, None](), set[tuple[int, int | None]]()
+    found, seen = dict[Place, Place | None](), set[tuple[int, int | None]]()
     for each in waiting:  # grows while it's read
         if (id(each.value), each.item) not in seen and len(seen) < MOST:
             seen.add((id(each.value), each.item))
             if _is_number(each.value):
-                found[source.at(each.file, each.value.lineno)] = None
+                found[source.at(each.file, each.value.lineno)] = each.through
             else:
                 waiting += _comes_of(source, each, frame)
-    return next(iter(found)) if len(found) == 1 else None
+    ways = set(found.values())
+    handed = next(iter(ways)) if len(ways) == 1 else None
+    return ("number", next(iter(found))) if len(found) == 1 else ("handed", handed) if handed is not None else None
 
 
 def _is_number(value: ast.expr) -> bool:
@@ -264,7 +273,7 @@ def _is_number(value: ast.expr) -> bool:
 
 def _comes_of(source: Source, asked: _Asked, frame: FrameType) -> list[_Asked]:
     """The expressions of which one that is a number may come."""
-    value, on = asked.value, partial(_Asked, file=asked.file, function=asked.function)
+    value, on = asked.value, partial(_Asked, file=asked.file, function=asked.function, through=asked.through)
     match value:
         case ast.IfExp():
             return [on(value.body), on(value.orelse)]
@@ -311,7 +320,13 @@ def _returned(source: Source, asked: _Asked, name: str, frame: FrameType) -> lis
             within = _function_at(source, file, max(_lines(code), default=0))
             named = [] if within is None else [within]
     returns = [each for each in ast.walk(named[0]) if isinstance(each, ast.Return)] if len(named) == 1 else []
-    return [_Asked(each.value, file, named[0], asked.item) for each in returns if each.value is not None]
+    given = [_Asked(each.value, file, named[0], asked.item, asked.through) for each in returns if each.value]
+    return [replace(each, through=_among_others(source, each)) for each in given]
+
+
+def _among_others(source: Source, asked: _Asked) -> Place | None:
+    several = isinstance(asked.value, ast.Tuple) and asked.item is not None
+    return source.at(asked.file, asked.value.lineno) if several else asked.through
 
 
 def _function_at(source: Source, file: str, line: int) -> ast.FunctionDef | None:

@@ -250,11 +250,18 @@ PLAIN = {
         "{Culprit} makes a plain number of what {victim} asks for its `{asked}`: a `{type}` has no graph behind it, so "
         "no gradient can come of it."
     ),
+    "handed": marked(
+        "{Culprit} returns a plain number, a `{type}`, in the place from which {victim} has what it asks for its "
+        "`{asked}`: it has no graph behind it, so no gradient can come of it."
+    ),
     "unknown": marked(
         "{Culprit} asks a plain number for its `{asked}`: a `{type}` has no graph behind it, so no gradient can come "
         "of it."
     ),
 }
+IN_THIS_ORDER = marked(
+    "Return the values in the order in which they are unpacked, or unpack them in that in which they are returned."
+)
 STAY_A_TENSOR = marked(
     "Let it stay a tensor, on every way that leads there: hand on the tensor itself where its gradient is wanted, and "
     "a tensor (`torch.zeros(())`) or nothing at all where there is nothing to learn from; then ask for a gradient only "
@@ -269,8 +276,8 @@ def find_plain_number(recording: Recording) -> Iterator[Diagnosis]:
     asked = ASKED.search(error.text) if error is not None and error.kind == "AttributeError" else None
     if error is None or asked is None:
         return
-    made = next((each.place for each in recording.clues_of("plain")), None)
-    how = "unknown" if made is None else "number"
+    clue = next(iter(recording.clues_of("plain")), None)
+    how, made = (clue.fact("how"), clue.place) if clue is not None else ("unknown", None)
     finding = Finding(recording=recording, kind=CUT, frame=error.frame, culprit=made or error.place, victim=error.place)
     facts: dict[str, Word] = {"cause": how, "type": asked[1], "asked": asked[2]}
-    yield finding.told(PLAIN[how], STAY_A_TENSOR, facts)
+    yield finding.told(PLAIN[how], IN_THIS_ORDER if how == "handed" else STAY_A_TENSOR, facts)
