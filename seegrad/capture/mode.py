@@ -37,7 +37,8 @@ from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
 from seegrad.capture.tables.frames import PLAIN
-from seegrad.capture.training.lost import tell_kept, tell_lost, tell_numbers, tell_unread
+from seegrad.capture.training.lost import tell_kept, tell_lost, tell_numbers, tell_overwritten, tell_unread
+from seegrad.capture.training.shared import unregistered
 from seegrad.capture.training.steps.rescaled import SCALES
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import Clue, RaisedError, Recording
@@ -99,6 +100,8 @@ def _nothing() -> None:
 Listener = Callable[[BaseException | None], None]
 """Is told of each backward call that has returned, with None, and of each error that torch raises."""
 
+
+EMPTY = "optimizer got an empty parameter list"
 
 OF_TENSORS = frozenset({"backward", "detach", "grad_fn", "requires_grad", "requires_grad_", "retain_grad"})
 """What tensors alone have."""
@@ -175,6 +178,7 @@ class Capture(TorchFunctionMode):
             quietly(self._state.functions.compare)
         quietly(tell_lost, self._state.tables, self._source)
         quietly(tell_unread, self._state.tables, self._source)
+        quietly(tell_overwritten, self._state.tables, self._source)
         quietly(tell_numbers, self._state.tables, self._source)
         quietly(tell_kept, self._state.tables, self._source)
         quietly(self._state.tables.let_go)
@@ -245,9 +249,16 @@ class Capture(TorchFunctionMode):
         self._state.tables.clues += [
             Clue("unreached", said.frame, place, (), (("module", path),)) for path, place in missing
         ]
+        if text_of(error) == EMPTY:
+            unseen = unregistered(self._source, frames)
+            self._state.tables.clues += [
+                Clue("unregistered", said.frame, place, (), (("how", how), ("name", path)))
+                for how, path, place in unseen
+            ]
         if isinstance(error, AttributeError) and frames and error.name in OF_TENSORS:
             made = number_from(self._source, frames[-1], error.name)
-            self._state.tables.clues += [] if made is None else [Clue("plain", said.frame, made, ())]
+            clues = [] if made is None else [Clue("plain", said.frame, made[1], (), (("how", made[0]),))]
+            self._state.tables.clues += clues
         return said
 
     # -- each call

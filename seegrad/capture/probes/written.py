@@ -209,7 +209,7 @@ def _asked_for(source: Source, frame: FrameType, name: str) -> Iterator[int]:
                 yield each.lineno
 
 
-def listed_at(source: Source, call: Place) -> Place:
+def listed_at(source: Source, call: Place, column: int | None = None) -> Place:
     """The line that makes the list which a call is given first; the call's own where that's no variable of one value.
 
     `params = list(…)`, and below it `Adam(params)`: what is in it, one reads there.
@@ -218,6 +218,7 @@ def listed_at(source: Source, call: Place) -> Place:
     around = [each for each in every if isinstance(each, ast.FunctionDef) and _is_in(call.line, each)]
     part = list(ast.walk(around[-1])) if around else every
     calls = [each for each in part if isinstance(each, ast.Call) and each.lineno == call.line]
+    calls = [each for each in calls if each.col_offset == column] or calls
     makes = [each for each in calls if called(each.func)[:1].isupper()][:1]  # not what computes its arguments
     given = next((called(first) for each in makes for first in each.args[:1] if isinstance(first, ast.Name)), "")
     sets = [(to.lineno, value) for each in part for to, value in given_in(each) if given and called(to) == given]

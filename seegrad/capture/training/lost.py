@@ -1,9 +1,9 @@
 """What only the end of the block shows: what nobody has seen again, and what was kept and isn't what it was.
 
 A loop's name for a Parameter that is given to a new tensor, `p = p - rate * p.grad`: while that lives, a list or a dict
-may hold it. Numbers of Parameters, or a term of a loss, under a name that the function around it never reads. A
-gradient's own memory, kept from one step to the next: the backward call has written there since. Before the first
-backward call: the Parameters that were made and put away again.
+may hold it. Numbers of Parameters, or a term of a loss, under a name that the function around it never reads, or not
+before it is given another. A gradient's own memory, kept from one step to the next: the backward call has written there
+since. Before the first backward call: the Parameters that were made and put away again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from seegrad.capture.probes.places import Source, nodes
 from seegrad.capture.probes.written import stored_at
@@ -184,6 +185,85 @@ def _copies(statement: ast.Assign, name: str) -> bool:
         case ast.Assign(targets=[ast.Name(id=given)], value=ast.Call(func=ast.Attribute(attr="clone"))):
             return given == name
     return False
+
+
+# -- one term after another under one name, which nothing reads in between
+
+
+CALLED_AS_OBJECTS = frozenset({"forward", "__call__"})
+
+
+def tell_overwritten(tables: Tables, source: Source) -> None:
+    """Tell of the lines that give a name such a term, where of those that the same line made others were taken."""
+    made: dict[Place, list[FrameDraft]] = {}
+    for frame in tables.frames.drafts.values():
+        if (
+            frame.place is not None
+            and frame.phase == "forward"
+            and any(_is_term(tables, each) for each in frame.outputs)
+        ):
+            made.setdefault(frame.place, []).append(frame)
+    taken = _taken(tables) if made else {}
+    for place, frames in made.items():
+        left = [frame for frame in frames if taken.keys().isdisjoint(frame.outputs)]
+        if left and len({frame.taken for frame in left if frame.taken is not None}) == 1 and len(left) < len(frames):
+            found = _stored_over(source, place, left[-1].taken or place)
+            terms = tuple(each for frame in left for each in frame.outputs)
+            tables.clues += [Clue("overwritten", left[-1].index, at, terms, (("name", name),)) for at, name in found]
+
+
+def _stored_over(source: Source, made: Place, taken: Place) -> list[tuple[Place, str]]:
+    """(line, name): the one that names what the functions around these lines return, and whose name is given anew."""
+    every = nodes(source.text(taken.file))
+    defined = {each.name for each in every if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+    functions = {each.name for line in (made, taken) for each in every if _is_around(each, line)}
+    others = set[str]() if functions.isdisjoint(CALLED_AS_OBJECTS) else defined - functions
+    inmost = {id(each): scope for scope in every if isinstance(scope, ast.FunctionDef) for each in ast.walk(scope)}
+    found = list[tuple[Place, str]]()
+    for statement, name, asked in _named_calls(every):
+        scope, calls = inmost.get(id(statement)), asked in functions or (bool(others) and asked not in others)
+        if scope is not None and calls and name.strip("_") and _is_dead(scope, statement, name):
+            found.append((source.at(taken.file, statement.lineno), name))
+    return found if len(found) == 1 else []
+
+
+def _is_around(each: ast.AST, place: Place) -> TypeGuard[ast.FunctionDef]:
+    return isinstance(each, ast.FunctionDef) and _holds(each, place.line)
+
+
+def _named_calls(every: Sequence[ast.AST]) -> Iterator[tuple[ast.Assign, str, str]]:
+    """(statement, name, what is called) for `kl = layer.kl()` and each name of `x, kl = layer(x)`."""
+    for each in every:
+        match each:
+            case ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id=asked) | ast.Attribute(attr=asked))):
+                parts = target.elts if isinstance(target, ast.Tuple) else [target]
+                yield from ((each, to.id, asked) for to in parts if isinstance(to, ast.Name))
+
+
+def _is_dead(scope: ast.AST, statement: ast.stmt, name: str) -> bool:
+    """Is the name, read later on, never read in the innermost loop around, or before what sets it beside the first?"""
+    reads = [line for each in _reads(scope, name) if (line := getattr(each, "lineno", 0))]
+    loops = [
+        each for each in ast.walk(scope) if isinstance(each, ast.For | ast.While) and _holds(each, statement.lineno)
+    ]
+    end = statement.end_lineno or 0
+    if loops:
+        loop = max(loops, key=lambda each: each.lineno)
+        end = loop.end_lineno or 0
+        return all(not loop.lineno <= line <= end for line in reads) and any(line > end for line in reads)
+    bodies = (getattr(each, "body", ()) for each in ast.walk(scope))
+    beside = next((body for body in bodies if isinstance(body, list) and statement in body), [])
+    sets = (
+        each.lineno
+        for each in beside
+        if isinstance(each, ast.Assign) and each.lineno > end and name in {part.id for part in _names_of(each)}
+    )
+    again = next(sets, 0)
+    return any(line > again for line in reads) and not any(end < line <= again for line in reads) if again else False
+
+
+def _names_of(statement: ast.Assign) -> Iterator[ast.Name]:
+    yield from (each for to in statement.targets for each in ast.walk(to) if isinstance(each, ast.Name))
 
 
 # -- numbers taken out of a result, by which something is multiplied

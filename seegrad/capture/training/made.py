@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from types import CodeType, FrameType
 
 import torch
@@ -28,6 +29,7 @@ class MadeOptimisers:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.places = weakref.WeakKeyDictionary[Optimizer, Place]()
+        self.columns = weakref.WeakKeyDictionary[Optimizer, int | None]()
         self._ways = weakref.WeakKeyDictionary[Optimizer, Way]()
 
     def asked(self, _tensor: torch.Tensor, frame: FrameType) -> None:
@@ -42,7 +44,7 @@ class MadeOptimisers:
             place = self._source.place(user)
             if user is not None and place is not None:
                 around = user_frames(user, None)
-                self.places[optimiser] = place
+                self.places[optimiser], self.columns[optimiser] = place, _column(user)
                 self._ways[optimiser] = dict(
                     zip([each.f_code for each in around], self._source.way(around), strict=True)
                 )
@@ -83,6 +85,11 @@ class MadeOptimisers:
         ((optimiser, held),) = found[depth]
         near = [each for each in held if _common(each, leaf) == depth]
         return self.places[optimiser], _whole(near[0], depth, held, set(paths.values())), leaf[:depth]
+
+
+def _column(frame: FrameType) -> int | None:
+    """Where in its line the call begins that a frame is at: one line may make two optimisers."""
+    return next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))[2]
 
 
 def _has(frame: FrameType, optimiser: Optimizer) -> bool:

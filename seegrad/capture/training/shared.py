@@ -15,9 +15,20 @@ from typing import Any, TypeVar
 
 import torch
 
-from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.places import Source, nodes
 from seegrad.capture.probes.variables import MAX_ITEMS, Reach, is_a, tensors_in
-from seegrad.capture.probes.written import Text, assigned, bound, call_of, listed_at, named_only, texts, under_way
+from seegrad.capture.probes.written import (
+    Text,
+    assigned,
+    bound,
+    call_of,
+    called,
+    given_in,
+    listed_at,
+    named_only,
+    texts,
+    under_way,
+)
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.made import MadeOptimisers, Path, leaves
 from seegrad.capture.training.settings.again import MadeAgain
@@ -34,6 +45,9 @@ ITSELF = frozenset(
     | {"apply", "share_memory"}
 )
 """Methods of a module that hand back that module."""
+
+NUMBERS = re.compile(r"(?:\.\d+)+$")
+"""The places in lists with which a path ends."""
 
 DROPOUTS = torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d, torch.nn.AlphaDropout
 NORMS = torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm
@@ -89,12 +103,14 @@ class SharedThings:
     def _repeated(
         self, found: list[tuple[str, torch.nn.Module]], leaves: set[int], frames: Sequence[FrameType]
     ) -> None:
+        owners = dict(found)
         for name, module in found:
             if isinstance(module, torch.nn.ModuleList | torch.nn.Sequential):
-                items = list(module)
-                same = len(items) > 1 and all(each is items[0] for each in items)
-                if same and _trains(items[0], leaves):
-                    self._tell("repeated", name, list(module.parameters()), frames, module, other=str(len(items)))
+                items, times = _longest_run(list(module))
+                if items is not None and _trains(items, leaves):
+                    above, _, _ = _attribute(name).rpartition(".")
+                    held = list(items.parameters())
+                    self._tell("repeated", name, held, frames, owners.get(above, module), other=str(times))
 
     def _snapshots(self, found: Named, leaves: set[int], frames: Sequence[FrameType]) -> None:
         for name, value in found:
@@ -158,7 +174,7 @@ class SharedThings:
             loose = list(waiting.values())
             whole = _whole(modules, loose[0], waiting)
             if optimiser in self._made.places:
-                place = listed_at(self._source, self._made.places[optimiser])
+                place = listed_at(self._source, self._made.places[optimiser], self._made.columns[optimiser])
                 self._told_at("left_out", stepping, place, loose, module=whole)
             elif stepping:
                 self._tell("left_out", stepping, loose, frames, None, module=whole)
@@ -217,13 +233,12 @@ class SharedThings:
         owner: torch.nn.Module | None,
         **facts: str,
     ) -> None:
-        if f"{kind} {_last(name)}" in self._told:
+        attribute = _last(_attribute(name))
+        if f"{kind} {attribute}" in self._told:
             return
-        self._told.add(f"{kind} {_last(name)}")
-        ways = (_collects, _is_empty, _holds) if kind == "hidden" else (SHARES[kind],)  # an empty one is filled later
-        looked_through = ((text, way) for text in texts(self._source, frames, owner, _last(name)) for way in ways)
-        places = (bound(self._source, [text], _last(name), way) for text, way in looked_through)
-        self._add(kind, next(filter(None, places), None), tensors, {"name": name, **facts})
+        self._told.add(f"{kind} {attribute}")
+        looked_through = texts(self._source, frames, owner, attribute)
+        self._add(kind, _given_at(self._source, looked_through, kind, attribute), tensors, {"name": name, **facts})
 
     def _told_at(
         self, kind: str, name: str, place: Place | None, tensors: Sequence[torch.Tensor], **facts: str
@@ -237,6 +252,25 @@ class SharedThings:
             return
         numbers = tuple(number for each in tensors if (number := self._tables.tensors.find(each)) is not None)
         self._tables.clues.append(Clue(kind, self._tables.frames.now, place, numbers, tuple(facts.items())))
+
+
+def unregistered(source: Source, frames: Sequence[FrameType]) -> Iterator[tuple[str, str, Place]]:
+    """(kind, path, line) of what modules without a single Parameter keep of such, where `parameters()` can't see it."""
+    for path, module in _modules(Reach(frames).together()):
+        if next(_parameters(module), None) is None:
+            for name, value in vars(module).items():
+                kind = _kept_unseen(value) if not name.startswith("_") else ""
+                place = _given_at(source, texts(source, frames, module, name), kind, name) if kind else None
+                if place is not None:
+                    yield kind, f"{path}.{name}", place
+
+
+def _kept_unseen(value: Any) -> str:
+    """Does an attribute that isn't registered keep modules that learn, or a tensor that does?"""
+    if any(next(_parameters(each), None) is not None for each in _hidden(value)):
+        return "hidden"
+    learns = any(each.requires_grad and each.is_leaf for each in tensors_in(value))
+    return "plain" if learns else ""
 
 
 def _modules(found: Named) -> Iterator[tuple[str, torch.nn.Module]]:
@@ -301,11 +335,43 @@ def _is_one(first: torch.nn.Module, second: torch.nn.Module) -> bool:
     return alike and all(a is b for a, b in zip(one, other, strict=True))
 
 
+def _longest_run(items: Sequence[torch.nn.Module]) -> tuple[torch.nn.Module | None, int]:
+    """The module that stands in the most places one behind the other, and in how many; None where none stands twice."""
+    best, times, last = None, 1, 0
+    for at in range(1, len(items)):
+        last = last if items[at] is items[at - 1] else at
+        if at - last + 1 > times:
+            best, times = items[at], at - last + 1
+    return best, times
+
+
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
+def _attribute(name: str) -> str:
+    """What a statement gives a value, of a path: a place in a list has no name of its own.
+
+    >>> _attribute("net.heads.0.2"), _attribute("net")
+    ('net.heads', 'net')
+    """
+    return NUMBERS.sub("", name)
+
+
 # -- the statement that gives the name
+
+
+def _given_at(source: Source, looked_through: Sequence[Text], kind: str, name: str) -> Place | None:
+    """The line that gives the name what is meant; of a long statement that which repeats."""
+    ways = (_collects, _is_empty, _holds) if kind == "hidden" else (SHARES[kind],)  # an empty one is filled later
+    places = (bound(source, [text], name, way) for text in looked_through for way in ways)
+    place = next(filter(None, places), None)
+    if kind != "repeated" or place is None:
+        return place
+    given = (pair for each in nodes(source.text(place.file)) for pair in given_in(each))
+    values = (value for target, value in given if target.lineno == place.line and called(target) == name)
+    parts = (part.lineno for value in values for part in _repetitions(value))
+    return source.at(place.file, next(parts, place.line))
 
 
 def _hands_on(value: ast.expr) -> bool:
@@ -321,14 +387,17 @@ def _hands_on(value: ast.expr) -> bool:
 
 
 def _repeats(value: ast.expr) -> bool:
+    return next(_repetitions(value), None) is not None
+
+
+def _repetitions(value: ast.expr) -> Iterator[ast.expr]:
     """`[layer] * n`, `[layer for _ in range(n)]`, wherever it stands in the value."""
     for each in ast.walk(value):
         match each:
             case ast.BinOp(left=ast.List(), op=ast.Mult()) | ast.BinOp(op=ast.Mult(), right=ast.List()):
-                return True
+                yield each
             case ast.ListComp(elt=ast.Name()) | ast.GeneratorExp(elt=ast.Name()):
-                return True
-    return False
+                yield each
 
 
 def _holds(value: ast.expr) -> bool:
@@ -358,5 +427,11 @@ def _calls(value: ast.expr) -> bool:
     return isinstance(value, ast.Call)
 
 
-SHARES = {"module": _hands_on, "repeated": _repeats, "snapshot": _holds, "left_out": _calls}
+SHARES = {
+    "module": _hands_on,
+    "repeated": _repeats,
+    "snapshot": _holds,
+    "plain": _holds,
+    "left_out": _calls,
+}
 """By kind, what the value looks like; of `hidden` several."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from seegrad.diagnose.evidence import is_trained, nodes_behind
 from seegrad.diagnose.finding import Finding, finder
+from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.training.copies import DROPPED
 from seegrad.diagnose.training.steps import names
 from seegrad.model.recording import Clue, Diagnosis, Place, Recording
@@ -35,6 +37,47 @@ def find_unread(recording: Recording) -> Iterator[Diagnosis]:
         if each.place not in rebound:
             after = next((use for use in steps if use.frame >= each.frame), steps[-1])
             yield _describe(recording, each, after.place)
+
+
+OVERWRITTEN = marked(
+    "{Culprit} gives `{name}` one term after another, and nothing reads it before the next: what is computed of "
+    "{leaves} for it is in no loss, so the step on {victim} goes without it."
+)
+ADD_EACH = marked("If each of them is to count, add it up where it is computed: `total = total + {name}`.")
+
+
+@finder(order=33)
+def find_overwritten(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each such line whose terms are of other Parameters than what the same code made and a loss takes."""
+    steps = [use for use in recording.uses if use.kind == "stepped"]
+    for each in recording.clues_of("overwritten") if steps else ():
+        lost, kept = (_trained(recording, terms) for terms in (each.tensors, _beside(recording, each)))
+        if lost and kept and lost.isdisjoint(kept):
+            after = next((use for use in steps if use.frame >= each.frame), steps[-1])
+            finding = Finding(
+                recording=recording,
+                kind=DROPPED,
+                frame=each.frame,
+                culprit=each.place,
+                victim=after.place,
+                tensor=each.tensors[-1],
+                name=each.fact("name"),
+            )
+            leaves = names(recording, sorted(lost))
+            yield finding.told(OVERWRITTEN, ADD_EACH, {"how": "unread", "of": "terms"}, leaves=leaves)
+
+
+def _beside(recording: Recording, found: Clue) -> tuple[int, ...]:
+    """What the line that made these terms has made besides, and not on the way to them."""
+    place = recording.frames[found.frame].place
+    makers = {number: node.id for node in recording.nodes for number in node.outputs}
+    behind = nodes_behind(recording, [makers[each] for each in found.tensors if each in makers])
+    made = [frame for frame in recording.frames if frame.place == place and frame.phase == "forward"]
+    return tuple(each for frame in made for each in frame.outputs if each in makers and makers[each] not in behind)
+
+
+def _trained(recording: Recording, terms: tuple[int, ...]) -> set[int]:
+    return {each for each in reach(recording, terms) if is_trained(recording, each)}
 
 
 def _describe(recording: Recording, found: Clue, step: Place | None) -> Diagnosis:

@@ -145,7 +145,7 @@ TWO_NAMES = marked(
     "{victim} changes both."
 )
 MANY_PLACES = marked(
-    "{Culprit} puts one module into each of the {other} places of `{name}`: they have the same Parameters, which the "
+    "{Culprit} puts one module into {other} places of `{name}`: they have the same Parameters, which the "
     "step on {victim} changes for all."
 )
 COPY_MODULE = marked("If you meant a copy, make one: `copy.deepcopy({other})`.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from seegrad.diagnose.evidence import made_at
+from seegrad.diagnose.evidence import label, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.training.steps import leaf_of, leaves_of, names
 from seegrad.model.recording import Diagnosis, Frame, GradientUse, Place, Recording
@@ -162,6 +162,117 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
         leaves.sort(key=lambda leaf: came_by.index(leaf) if leaf in came_by else len(came_by))
     if leaves:
         yield _nobody(recording, leaves, waiting[leaves[0]], steps)
+
+
+# -- a copy of what the optimiser holds, made once, that every forward goes on from
+
+CONVERTS = frozenset({"to", "type", "type_as", "float", "double", "half", "bfloat16", "cuda", "cpu", "clone"})
+CONVERTED = marked(
+    "{Culprit} makes a copy of {label} by `{op}`, once, and each forward goes on from that: the step on {victim} "
+    "changes {label}, which the optimiser holds, and the copy keeps the numbers that it was made with."
+)
+CONVERT_FIRST = marked(
+    "Convert it before the optimiser is made, and make a leaf of it then: `.detach().{op}(…).requires_grad_()`. If the "
+    "optimiser is there already, let the leaf keep its place, `x.data = x.data.{op}(…)`, or convert it anew in each "
+    "forward."
+)
+
+
+@finder(order=24)
+def find_converted(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each such copy that has been used, with its graph, in two laps after a step had changed the leaf."""
+    steps: dict[int, list[GradientUse]] = {}
+    for use in recording.uses:
+        for leaf in leaves_of(use) if use.kind == "stepped" else ():
+            steps.setdefault(leaf, []).append(use)
+    copies: dict[int, tuple[int, Frame]] = {}
+    laps: dict[int, set[int]] = {}
+    for frame in recording.frames:
+        if frame.phase != "forward" or not frame.grad_enabled:
+            continue
+        for copy in copies.keys() & set(frame.inputs):
+            leaf, made = copies[copy]
+            laps.setdefault(copy, set()).add(sum(made.index < use.frame < frame.index for use in steps[leaf]))
+        for copy in frame.outputs if frame.op in CONVERTS else ():
+            leaf = frame.inputs[0] if frame.inputs else -1
+            if leaf in steps and _is_a_copy(recording, leaf, copy):
+                copies[copy] = leaf, frame
+    for copy, (leaf, made) in copies.items():
+        if len(laps.get(copy, set()) - {0}) > 1:
+            yield _describe_converted(recording, leaf, made, steps[leaf])
+
+
+def _is_a_copy(recording: Recording, leaf: int, result: int) -> bool:
+    one, other = recording.tensors[leaf], recording.tensors[result]
+    return one.is_leaf and other.requires_grad and not other.is_leaf and one.storage != other.storage
+
+
+def _describe_converted(recording: Recording, leaf: int, made: Frame, steps: list[GradientUse]) -> Diagnosis:
+    step = next(use for use in steps if use.frame > made.index)
+    finding = Finding(
+        recording=recording,
+        kind=HELD_BY_NOBODY,
+        frame=step.frame,
+        culprit=made.place,
+        victim=step.place,
+        tensor=leaf,
+    )
+    facts: dict[str, Word] = {"how": "converted", "label": label(recording, leaf), "op": made.op}
+    return finding.told(CONVERTED, CONVERT_FIRST, facts)
+
+
+# -- an optimiser that was given nothing at all, which torch refuses
+
+EMPTY_CORE = "optimizer got an empty parameter list"
+GIVEN_NOTHING = DiagnosisKind(HELD_BY_NOBODY.name, "error", marked("an optimiser given nothing"))
+
+FINDS_NOTHING = {
+    "hidden": marked(
+        "{Culprit} keeps modules in `{owner}`, a plain list or dict, which doesn't register them: `parameters()` finds "
+        "none of theirs, so the optimiser on {victim} is given nothing."
+    ),
+    "plain": marked(
+        "{Culprit} keeps a tensor that requires grad in `{owner}`, which registers no Parameter: `parameters()` "
+        "doesn't find it, so the optimiser on {victim} is given nothing."
+    ),
+    "unknown": marked(
+        "{Culprit} gives the optimiser nothing: what it is given holds no Parameter when that line runs, so torch "
+        "refuses."
+    ),
+}
+HAVE_IT_FOUND = {
+    "hidden": marked(
+        "Register them before the optimiser is made: `nn.ModuleList([…])` or `nn.ModuleDict({{…}})` around the plain "
+        "collection."
+    ),
+    "plain": marked(
+        "Make a Parameter of it, `nn.Parameter(…)`, and set it as an attribute of the module itself; several go into "
+        "`nn.ParameterList`."
+    ),
+    "unknown": marked(
+        "Make the optimiser once all modules are in place, each an attribute of its module or in `nn.ModuleList`. An "
+        "iterator, such as `parameters()`, can be read once: make a list of it, `list(…)`, where it's needed again."
+    ),
+}
+
+
+@finder(order=12)
+def find_given_nothing(recording: Recording) -> Iterator[Diagnosis]:
+    """The line that keeps what was to be trained where no module knows of it; else that which makes the optimiser."""
+    error = recording.error
+    if error is None or EMPTY_CORE not in error.text:
+        return
+    clue = next(iter(recording.clues_of("unregistered")), None)
+    how, path = (clue.fact("how"), clue.fact("name")) if clue is not None else ("unknown", "")
+    finding = Finding(
+        recording=recording,
+        kind=GIVEN_NOTHING,
+        frame=error.frame,
+        culprit=clue.place if clue is not None else error.place,
+        victim=error.place,
+        name=path or None,
+    )
+    yield finding.told(FINDS_NOTHING[how], HAVE_IT_FOUND[how], {"how": how}, owner=NUMBERED.sub(r"[\1]", path))
 
 
 def _passed_twice(steps: list[GradientUse], came: Frame) -> bool:
