@@ -178,6 +178,7 @@ def programs() -> dict[str, Program]:
         refused,
         reported_again,
         reported_agents,
+        reported_apart,
         reported_classes,
         reported_columns,
         reported_derivatives,
