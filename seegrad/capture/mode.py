@@ -40,6 +40,7 @@ from seegrad.capture.tables.frames import PLAIN
 from seegrad.capture.training.lost import tell_kept, tell_lost, tell_numbers, tell_overwritten, tell_unread
 from seegrad.capture.training.shared import unregistered
 from seegrad.capture.training.steps.rescaled import SCALES
+from seegrad.capture.training.steps.rounded import ADDS, RoundedSums
 from seegrad.capture.training.uses import CLIPPING, UNSCALING, ZEROING, on_step
 from seegrad.model.recording import Clue, RaisedError, Recording
 from seegrad.words.errors import text_of
@@ -135,6 +136,7 @@ class Capture(TorchFunctionMode):
             functions=check_functions,
             values=values,
         )
+        self._sums = RoundedSums(self._state.tables)
         self._recomputed = Recomputations(self._state.tables, self._state.source, quietly)
         self._calls: dict[Callable[..., Any], Call] = {}
         self._block: FrameType | None = None
@@ -307,6 +309,8 @@ class Capture(TorchFunctionMode):
             self._settle()
             if call.inplace or frame.f_code.co_filename == CLIPPING:
                 self._writes(call, frame, user, args)
+            if call.name in ADDS:
+                quietly(self._sums.begins, call.name, args)
             op = quietly(Op, self._state, call, args, kwargs, frame, way)
             try:
                 result = call_as(frame, func, args, kwargs)
@@ -317,6 +321,8 @@ class Capture(TorchFunctionMode):
                 raise
             if op is not None:
                 quietly(op.done, result)
+                if call.name in ADDS:
+                    quietly(self._sums.ends, result)
                 if _torch.packs() is not None:
                     quietly(self._recomputed.ran, call.name, self._state.tables.frames.now, result)
             return result  # noqa: TRY300  # an `else` would split what belongs together

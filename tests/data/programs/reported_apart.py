@@ -547,3 +547,36 @@ def ap_legal_distances():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+# -- an average of weights, in 16 bits
+
+
+def averaged(dtype, share, laps=80):
+    """A calm average beside what is trained."""
+    model = nn.Linear(6, 4)
+    calm = copy.deepcopy(model).to(dtype).requires_grad_(requires_grad=False)  # culprit
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    for _lap in range(laps):
+        x = torch.randn(8, 6)
+        loss = (model(x) - x[:, :4]).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            for ours, theirs in zip(calm.parameters(), model.parameters(), strict=True):
+                ours.lerp_(theirs.to(dtype), share)  # victim
+
+
+@program("step_rounded_away")
+def ap_an_average_that_is_rounded_away():
+    """d8ahazard/sd_dreambooth_extension#1417: each time the average takes less than 16 bits can tell apart."""
+    averaged(torch.bfloat16, 0.0005)
+
+
+@program()
+def ap_legal_averages():
+    """In 32 bits; by a share that 16 bits can tell apart, though not of weights that have only begun to move."""
+    averaged(torch.float32, 0.0005)
+    averaged(torch.bfloat16, 0.2)
+    averaged(torch.bfloat16, 0.02)

@@ -7,7 +7,7 @@ alone, since another device would have to be waited for.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -20,6 +20,12 @@ from seegrad.model.recording import Clue, Place
 HALVES = torch.bfloat16, torch.float16
 MOST_NUMBERS, MOST_LEAVES = 4096, 64
 """So many numbers of a Parameter are looked at, of so many Parameters."""
+
+FEWEST = 8
+"""So many numbers has a Parameter whose sums are looked at."""
+
+OFTEN = 64
+"""After so many sums it is told: an average of weights that have only begun to move has little to add."""
 
 IN_A_ROW = 3
 """Steps, one after the other of those looked at, by a rate that doesn't rise: before, it may be warming up."""
@@ -120,24 +126,101 @@ class RoundedSteps:
 
     def _tell(self, looks: _Looks, place: Place | None) -> None:
         leaves = looks.told
-        halved = self._halved(leaves.keys()) or place
+        halved = halved_by(self._tables, leaves.keys()) or place
         if halved is not None:
             stayed, due = _total(leaves)
             facts = ("percent", str(100 * stayed // due)), ("rate", f"{looks.rate:g}")
             self._tables.clues.append(Clue("rounded", self._tables.frames.now, halved, tuple(leaves), facts))
 
-    def _halved(self, leaves: Set[int]) -> Place | None:
-        """The line that put numbers of 16 bits into the place of others."""
-        writes = (each for each in self._tables.writes.drafts.values() if each.op == "set data")
-        return next((each.place for each in writes if each.tensor in leaves), None)
+
+# -- what the user's own line adds to such a Parameter
+
+ADDS = frozenset({"add_", "sub_", "__iadd__", "__isub__", "lerp_"})
+
+
+@dataclass(slots=True)
+class _Adds:
+    """Of one Parameter: who put 16 bits there, how often a line has added to it, how many of its numbers stayed."""
+
+    halved: Place | None
+    times: int = 0
+    stayed: int = 0
+    due: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Adding:
+    """A line that adds is under way: the numbers before it, and which of them it adds something to."""
+
+    number: int
+    before: torch.Tensor
+    due: torch.Tensor
+
+
+class RoundedSums:
+    """Averages of weights, and steps by hand: of each Parameter until a line has changed most of what it was to."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._adds: dict[int, _Adds] = {}
+        self._over = set[int]()
+        self._now: _Adding | None = None
+
+    def begins(self, op: str, args: Sequence[object]) -> None:
+        """The user's code is about to add: looked at the first time, the second, the fourth …"""
+        self._now = None
+        target, other = (*args, None, None)[:2]
+        if not isinstance(target, torch.nn.Parameter) or not isinstance(other, torch.Tensor) or not _is_half(target):
+            return
+        number = self._tables.tensors.find(target)
+        if number is None or number in self._over or other.shape != target.shape or target.numel() < FEWEST:
+            return
+        if number not in self._adds:  # later on, what was written once may be forgotten
+            self._adds[number] = _Adds(halved_by(self._tables, {number}))
+        adds = self._adds[number]
+        adds.times += 1
+        if not adds.times & (adds.times - 1) and len(self._adds) <= MOST_LEAVES:
+            before, added = _first(target).clone(), _first(other).to(target.device)
+            self._now = _Adding(number, before, (added != before) if op == "lerp_" else (added != 0))
+
+    def ends(self, target: object) -> None:
+        """It has added."""
+        now, self._now = self._now, None
+        if now is None or not isinstance(target, torch.Tensor):
+            return
+        adds, due = self._adds[now.number], int(now.due.sum())
+        stayed = int((now.due & (_first(target) == now.before)).sum())
+        if not due or not _stays((stayed, due)):
+            self._over.add(now.number)
+            return
+        adds.stayed, adds.due = adds.stayed + stayed, adds.due + due
+        if adds.times >= OFTEN:
+            self._over.add(now.number)
+            self._tell(now.number, adds)
+
+    def _tell(self, number: int, adds: _Adds) -> None:
+        frame = self._tables.frames.now
+        place = adds.halved or self._tables.frames.drafts[frame].place
+        if place is not None:
+            facts = (("percent", str(100 * adds.stayed // adds.due)),)
+            self._tables.clues.append(Clue("absorbed", frame, place, (number,), facts))
+
+
+def _is_half(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in HALVES and tensor.device.type == "cpu" and tensor.layout is torch.strided
+
+
+def halved_by(tables: Tables, leaves: Set[int]) -> Place | None:
+    """The line that put numbers of 16 bits into the place of others."""
+    writes = (each for each in tables.writes.drafts.values() if each.op == "set data")
+    return next((each.place for each in writes if each.tensor in leaves), None)
 
 
 def _moving(optimiser: Optimizer) -> Iterator[tuple[torch.Tensor, float]]:
     """What the step is to change, of 16 bits and on the CPU, and at what rate."""
     for group in optimiser.param_groups:
         for leaf in group["params"]:
-            half = leaf.dtype in HALVES and leaf.device.type == "cpu" and leaf.layout is torch.strided
-            if half and leaf.grad is not None and leaf.grad.layout is torch.strided:
+            if _is_half(leaf) and leaf.grad is not None and leaf.grad.layout is torch.strided:
                 rate = float(group.get("lr", 0))
                 if rate:
                     yield leaf, rate
