@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from seegrad.diagnose.evidence import ran
+from seegrad.diagnose.evidence import made_at, ran
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.numbers.known import Makers
@@ -77,6 +77,44 @@ def find_targets(recording: Recording) -> Iterator[Diagnosis]:
                 facts: dict[str, Word] = {"leaves": names(recording, leaves)}
                 said, advice = (BOTH_SIDES, GIVEN) if bare is None else (NOT_KEPT, KEEP_IT)
                 yield finding.told(said, advice, facts, target=finding.line(sum_.place))
+
+
+# -- a distribution that is to teach an earlier layer of its own model
+
+TEACHES = marked(
+    "If what is computed farther on is to teach what comes before it (distillation), use its `.detach()` as the "
+    "target; if both sides are meant to learn, leave it as it is."
+)
+
+
+@finder(order=18)
+def find_pupils(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that makes a target of the very layers, and of more, that made what is drawn to it.
+
+    None where another comparison draws the target's own layers to it as well: then they are to meet half way.
+    """
+    found: dict[Place | None, list[tuple[Frame, set[int], set[int]]]] = {}
+    for frame in recording.frames:
+        if frame.op == "kl_div" and frame.phase == "forward" and len(frame.inputs) == 2:
+            value, target = (_parameters(recording, each) for each in frame.inputs)
+            found.setdefault(made_at(recording, frame.inputs[1]), []).append((frame, value, target))
+    for place, compared in found.items():
+        shown = ran(recording, compared[0][0])
+        if shown is not None and place is not None and all(value and value < target for _, value, target in compared):
+            frame, value, _ = compared[0]
+            finding = Finding(
+                recording=recording,
+                kind=TOO,
+                frame=shown.index,
+                culprit=place,
+                victim=shown.place,
+                tensor=frame.inputs[1],
+            )
+            yield finding.told(BOTH_SIDES, TEACHES, {"leaves": names(recording, sorted(value))})
+
+
+def _parameters(recording: Recording, tensor: int) -> set[int]:
+    return {each for each in reach(recording, (tensor,)) if recording.tensors[each].parameter}
 
 
 class _Targets:

@@ -580,3 +580,70 @@ def ap_legal_averages():
     averaged(torch.float32, 0.0005)
     averaged(torch.bfloat16, 0.2)
     averaged(torch.bfloat16, 0.02)
+
+
+# -- an earlier layer that is drawn to a later one
+
+
+class Storeys(nn.Module):
+    """What each storey of a house hands out: the later is made of the earlier."""
+
+    def __init__(self):
+        super().__init__()
+        self.storeys = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        each = []
+        for storey in self.storeys:
+            x = torch.tanh(storey(x))
+            each.append(x)
+        return each
+
+
+def matched(compared):
+    """The last storey learns its classes, the others what the last says."""
+    model = Storeys()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _lap in range(4):
+        *early, last = model(torch.randn(8, 4))
+        loss = F.cross_entropy(last, torch.randint(0, 4, (8,))) + sum(compared(each, last) for each in early)
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("target_learns_too")
+def ap_storeys_that_draw_the_last_to_them():
+    """huggingface/sentence-transformers#3880: the last layer's distribution is no target alone, but learns as well."""
+
+    def compared(early, last):
+        taught = F.softmax(last / 2, dim=-1)  # culprit
+        return F.kl_div(F.log_softmax(early / 2, dim=-1), taught, reduction="batchmean")
+
+    matched(compared)
+
+
+@program()
+def ap_legal_storeys():
+    """A target without its history; two that meet half way; two forwards with dropout that are drawn to each other."""
+
+    def taught(early, last):
+        return F.kl_div(F.log_softmax(early, dim=-1), F.softmax(last.detach(), dim=-1), reduction="batchmean")
+
+    def half_way(early, last):
+        middle = (F.softmax(early, dim=-1) + F.softmax(last, dim=-1)) / 2
+        both = (F.kl_div(F.log_softmax(each, dim=-1), middle, reduction="batchmean") for each in (early, last))
+        return sum(both)
+
+    matched(taught)
+    matched(half_way)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.3), nn.Linear(8, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _lap in range(3):
+        x = torch.randn(6, 4)
+        one, other = model(x), model(x)
+        loss = F.kl_div(F.log_softmax(one, -1), F.softmax(other, -1), reduction="batchmean")
+        loss = loss + F.kl_div(F.log_softmax(other, -1), F.softmax(one, -1), reduction="batchmean")
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
