@@ -180,25 +180,32 @@ CONVERT_FIRST = marked(
 
 @finder(order=24)
 def find_converted(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each such copy that has been used, with its graph, in two laps after a step had changed the leaf."""
+    """A note for each such copy that has been used, with its graph, in two laps after a step had changed the leaf.
+
+    None where the leaf itself is used besides: then the copy may be what it's held against.
+    """
     steps: dict[int, list[GradientUse]] = {}
     for use in recording.uses:
         for leaf in leaves_of(use) if use.kind == "stepped" else ():
             steps.setdefault(leaf, []).append(use)
     copies: dict[int, tuple[int, Frame]] = {}
     laps: dict[int, set[int]] = {}
+    copied, used = set[int](), set[int]()
     for frame in recording.frames:
         if frame.phase != "forward" or not frame.grad_enabled:
             continue
         for copy in copies.keys() & set(frame.inputs):
             leaf, made = copies[copy]
             laps.setdefault(copy, set()).add(sum(made.index < use.frame < frame.index for use in steps[leaf]))
+        if frame.op not in CONVERTS:
+            used |= copied.intersection(frame.inputs)
         for copy in frame.outputs if frame.op in CONVERTS else ():
             leaf = frame.inputs[0] if frame.inputs else -1
             if leaf in steps and _is_a_copy(recording, leaf, copy):
                 copies[copy] = leaf, frame
+                copied.add(leaf)
     for copy, (leaf, made) in copies.items():
-        if len(laps.get(copy, set()) - {0}) > 1:
+        if leaf not in used and len(laps.get(copy, set()) - {0}) > 1:
             yield _describe_converted(recording, leaf, made, steps[leaf])
 
 
