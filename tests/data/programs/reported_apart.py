@@ -248,12 +248,14 @@ def sailed(skipper, shaped):
         optimizer.zero_grad()
         loss.backward()  # victim
         optimizer.step()
+    return critic
 
 
 @program("broadcast_crosswise")
 def ap_sails_whose_densities_are_not_summed():
     """sunwuzhou03/reinforcement-learning-lab#1: a log-probability of each sail beside one value of the whole."""
-    sailed(Skipper(whole=False), lambda weight: weight)
+    critic = sailed(Skipper(whole=False), lambda weight: weight)
+    assert len(critic) == 3
 
 
 @program("broadcast_crosswise", tensor="estimate")
@@ -495,6 +497,7 @@ def guessed(forward, laps=4):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()  # victim
+    return nn.ModuleList([*layers, last])
 
 
 @program("result_dropped")
@@ -509,7 +512,8 @@ def ap_distances_given_over_by_the_last():
         far += _far
         return x, far
 
-    guessed(forward)
+    learned = guessed(forward)
+    assert len(learned) == 3
 
 
 @program()
@@ -566,12 +570,14 @@ def averaged(dtype, share, laps=80):
         with torch.no_grad():
             for ours, theirs in zip(calm.parameters(), model.parameters(), strict=True):
                 ours.lerp_(theirs.to(dtype), share)  # victim
+    return calm.float()
 
 
 @program("step_rounded_away")
 def ap_an_average_that_is_rounded_away():
     """d8ahazard/sd_dreambooth_extension#1417: each time the average takes less than 16 bits can tell apart."""
-    averaged(torch.bfloat16, 0.0005)
+    calm = averaged(torch.bfloat16, 0.0005)
+    assert calm.weight.dtype is torch.float32
 
 
 @program()
@@ -610,6 +616,7 @@ def matched(compared):
         optimizer.zero_grad()
         loss.backward()  # victim
         optimizer.step()
+    return model
 
 
 @program("target_learns_too")
@@ -620,7 +627,8 @@ def ap_storeys_that_draw_the_last_to_them():
         taught = F.softmax(last / 2, dim=-1)  # culprit
         return F.kl_div(F.log_softmax(early / 2, dim=-1), taught, reduction="batchmean")
 
-    matched(compared)
+    model = matched(compared)
+    assert len(model.storeys) == 3
 
 
 @program()
