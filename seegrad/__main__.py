@@ -6,8 +6,8 @@ follow on stdout, after the script's own output. `--html FILE` also writes the p
 `--save FILE` all that was recorded, for `seegrad.load`. A file that can't be written is told before the script starts.
 `--try-fix FILE` runs the script again with the line that mends the first finding, in a process of its own, and writes
 both pictures. Each tensor is looked at, so that the line where the first NaN or infinity began is named. `--auto` says
-nothing unless something goes wrong, then at once, and looks at each tensor beside `--check-nan` alone. `-m MODULE [args]` runs a module of a package instead, as Python's
-own `-m` does.
+nothing unless something goes wrong, then at once, and looks at each tensor beside `--check-nan` alone. `-m MODULE
+[args]` runs a module of a package instead, as Python's own `-m` does.
 """
 
 from __future__ import annotations

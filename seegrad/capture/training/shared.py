@@ -267,7 +267,7 @@ def unregistered(source: Source, frames: Sequence[FrameType]) -> Iterator[tuple[
 
 def _kept_unseen(value: Any) -> str:
     """Does an attribute that isn't registered keep modules that learn, or a tensor that does?"""
-    if any(next(_parameters(each), None) is not None for each in _hidden(value)):
+    if any(next(_parameters(each), None) is not None for each in _in_plain(value, torch.nn.Module)):
         return "hidden"
     learns = any(each.requires_grad and each.is_leaf for each in tensors_in(value))
     return "plain" if learns else ""
