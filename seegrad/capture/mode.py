@@ -309,8 +309,6 @@ class Capture(TorchFunctionMode):
             self._settle()
             if call.inplace or frame.f_code.co_filename == CLIPPING:
                 self._writes(call, frame, user, args)
-            if call.name in ADDS:
-                quietly(self._sums.begins, call.name, args)
             op = quietly(Op, self._state, call, args, kwargs, frame, way)
             try:
                 result = call_as(frame, func, args, kwargs)
@@ -320,11 +318,7 @@ class Capture(TorchFunctionMode):
                     self._tell(error)
                 raise
             if op is not None:
-                quietly(op.done, result)
-                if call.name in ADDS:
-                    quietly(self._sums.ends, result)
-                if _torch.packs() is not None:
-                    quietly(self._recomputed.ran, call.name, self._state.tables.frames.now, result)
+                self._ran(op, call, result)
             return result  # noqa: TRY300  # an `else` would split what belongs together
         except BaseException as error:
             quietly(without_us, error)
@@ -399,6 +393,17 @@ class Capture(TorchFunctionMode):
             quietly(self._state.uses.unscaled, tensors_in(args[:1]), user)
         elif call.name in SCALES:
             quietly(self._state.uses.scaled, call.name, args, user)
+
+        if call.name in ADDS:
+            quietly(self._sums.begins, call.name, args)
+
+    def _ran(self, op: Op, call: Call, result: Any) -> None:
+        """What an op has made, what its sum left as it was, what a checkpoint makes once more."""
+        quietly(op.done, result)
+        if call.name in ADDS:
+            quietly(self._sums.ends, result)
+        if _torch.packs() is not None:
+            quietly(self._recomputed.ran, call.name, self._state.tables.frames.now, result)
 
     def _call_of(self, function: Callable[..., Any]) -> Call:
         try:

@@ -393,6 +393,8 @@ class RecordingState:
         """The user has put a hook on a tensor, and got a handle for it."""
         self.new_event(user)
         tables, tensor = self.tables, args[0]
+        if method == "retain_grad" and tables.hooks.keeps(tables.tensors.find(tensor)):
+            return  # torch does nothing the second time, and has asked a view for no Node
         frame, place = tables.frames.now, self.source.place(user)
         tables.tensors.settle(tensor)  # torch has put the hook on the Node that made it
         at = tables.source(tensor) if tensor.requires_grad and not _torch.is_leaf(tensor) else None

@@ -27,11 +27,10 @@ from nbjudge.errors import SandboxError, StudentGone, WireError
 from nbjudge.grading.clean import cleaned
 from nbjudge.grading.outputs import Outputs, error_output, result_output
 from nbjudge.model import Assignment, Ending, Executed, Limits, Naming, Outcome
-from nbjudge.process.bench import Bench
 from nbjudge.process.child import Child
 from nbjudge.process.imports import ALWAYS, PRELOADS, TORCH, may_bring_torch, preloads
 from nbjudge.process.scribe import Scribe
-from nbjudge.process.zygote import Zygote
+from nbjudge.process.zygote import Bench, Zygote
 from nbjudge.shown.text import text_of
 from nbjudge.wire import Packet
 

@@ -1,4 +1,5 @@
-"""A warm parent process: imports once what a course imports, then gives confined processes in milliseconds each."""
+"""A warm parent process: imports once what a course imports, then gives confined processes in milliseconds each;
+a notebook gets two."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ from nbjudge.sandbox import ELSEWHERE, SERVICE_ID
 LIMITS = Limits()
 ROLES = ("student", "judge", "scribe")
 START_S = 120.0
+PIECE_BYTES = 1 << 16
 FORK_S = 20.0
 END_S = 10.0
 ENDED = "The zygote has ended; what it wrote on its standard error says why."
@@ -194,6 +196,49 @@ class Zygote:
         if said is None:
             raise ZygoteGone(ENDED)
         return said, fds
+
+
+class Bench:
+    """The student's process and, beside it, whoever judges it at the moment: one after another, over one line.
+
+    The owner keeps the judge's end of it, so that a judge that hangs or has died can be replaced. `close` ends both.
+    """
+
+    def __init__(self, zygote: Zygote) -> None:
+        self._zygote = zygote
+        self._line, theirs = socket.socketpair()
+        with theirs:
+            self.student = zygote.fork("student", theirs)
+        try:
+            self.judge = zygote.fork("judge", self._line)
+        except BaseException:
+            zygote.end(self.student)
+            self._line.close()
+            raise
+        self._used_s = 0.0  # by judges that were replaced
+
+    def drain(self) -> None:
+        """Throw away what the student's process says to a judge that isn't there any more."""
+        with contextlib.suppress(OSError):
+            while self._line.recv(PIECE_BYTES, socket.MSG_DONTWAIT):
+                pass
+
+    def end_judge(self) -> None:
+        """End the judge and wait until it has gone."""
+        if (ended := self._zygote.end(self.judge)) is not None:
+            self._used_s += ended.cpu_s
+
+    def replace_judge(self) -> Child:
+        """Another one, once the last one was ended and the line is quiet."""
+        self.drain()
+        self.judge = self._zygote.fork("judge", self._line)
+        return self.judge
+
+    def close(self) -> tuple[Ended | None, float]:
+        """End both: how the student's process ended, and the CPU time of all of them."""
+        ended = [self._zygote.end(child) for child in (self.student, self.judge)]
+        self._line.close()
+        return ended[0], self._used_s + sum(end.cpu_s for end in ended if end is not None)
 
 
 # The socket arrives under any number and is moved to the one that the server expects.

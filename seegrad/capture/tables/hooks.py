@@ -86,6 +86,10 @@ class UserHooks:
         number, self._next = self._next, self._next + 1
         self.drafts[number] = HookDraft(number, KINDS[method], frame, place, tensor, name_of(hook), at, on)
 
+    def keeps(self, tensor: int | None) -> bool:
+        """Is it asked already that this tensor keeps its gradient?"""
+        return any(hook.kind == "retain" and hook.tensor == tensor for hook in self.drafts.values())
+
     def on_tensors(self) -> list[HookDraft]:
         """Those that a gradient is given to and that weren't taken off."""
         return [hook for hook in self.drafts.values() if hook.kind != "retain" and hook.is_on]

@@ -316,10 +316,10 @@ class SizedSketch:
         return min([self.ran[name] for name in names if name in self.ran] or [self.born[name] for name in names])
 
     def _widen_stacks(self, sketch: Sketch) -> None:
-        """Cards of one stack are equally wide."""
+        """Cards of one stack are equally wide; there may be none, where writes alone hang on a Function."""
         for cluster in sketch.clusters:
             cards = [name for name in cluster.members if name in self.cards]
-            width = max(self.cards[name].width for name in cards)
+            width = max((self.cards[name].width for name in cards), default=0.0)
             for name in cards:
                 self.cards[name] = replace(self.cards[name], width=width)
                 self.size[name] = (width, self.cards[name].height)

@@ -319,7 +319,7 @@ def test_a_folder_with_a_main_runs_as_python_runs_it(tmp_path) -> None:
     tmp_path.joinpath("tool", "part.py").write_text("HERE = 3")
     text = "import sys, part\nprint(sys.argv, sys.path[0], __file__, __name__, part.HERE)\nsys.exit(9)"
     tmp_path.joinpath("tool", "__main__.py").write_text(text)
-    alone, seen = (python(*command, "tool", "-x", folder=tmp_path) for command in ([], ["-m", "seegrad"]))
+    alone, seen = (started(*command, "tool", "-x", folder=tmp_path) for command in ([], ["-m", "seegrad"]))
     assert (seen.returncode, seen.stdout.splitlines()[0]) == (alone.returncode, alone.stdout.splitlines()[0])
 
 

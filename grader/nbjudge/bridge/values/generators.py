@@ -159,7 +159,7 @@ def _is_stepped(stands: Any, new: dict[str, Any]) -> bool:
     count = _distance(before["state"]["state"], new["state"]["state"], STEPS[name], new["state"]["inc"])
     if count > DRAWN:
         return False
-    if not new["has_uint32"] or new["uinteger"] == before["uinteger"]:
+    if not new["has_uint32"] or (before["has_uint32"] and new["uinteger"] == before["uinteger"]):
         return True
     walker = type(stands)(0)
     walker.state = before

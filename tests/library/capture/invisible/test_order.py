@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import seegrad
@@ -128,6 +128,7 @@ def follow(steps: list[str], record: bool) -> tuple[list[str], torch.Tensor]:
 
 
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=2, max_size=12))
+@example(["view", "keep", "write the first", "keep"])
 def test_any_program_of_views_and_writes_keeps_its_order(steps: list[str]) -> None:
     plain, recorded = follow(steps, record=False), follow(steps, record=True)
     assert recorded[0] == plain[0]
