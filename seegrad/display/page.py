@@ -18,6 +18,8 @@ from seegrad.words.languages import marked, translate
 STATIC = Path(__file__).parents[1] / "static"
 
 HALVES = re.compile("[\ud800-\udfff]")
+OPENS = re.compile("<(!|script)", re.IGNORECASE)
+"""What a browser reads inside a script element, beside its end."""
 
 PAGE = """<!doctype html>
 <html lang="{lang}">
@@ -154,7 +156,8 @@ def inline(data: Any) -> str:
     """JSON that may stand inside a script element of a file: no `</script`, no comment, no half of a character.
 
     >>> inline({"a": "</script>"})
-    '{"a":"\\\\u003c/script>"}'
+    '{"a":"<\\\\/script>"}'
     """
-    short = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    short = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    short = OPENS.sub(r"\\u003c\1", short.replace("</", r"<\/"))  # not each `<`: a picture has thousands
     return HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", short)

@@ -243,9 +243,9 @@ class Scene:
         earlier = [frame.diagnosis for frame in self.frames[:step] if frame.severity in ("error", "wrong")]
         return own or (earlier[-1] if earlier else "")
 
-    def to_data(self) -> dict[str, typing.Any]:
-        """Plain dicts and lists with the schema number, as the widget sends them; a large Scene packed."""
-        if self.passes or self.levels:
+    def to_data(self, *, packed: bool = False) -> dict[str, typing.Any]:
+        """Plain dicts and lists with the schema number, as the widget sends them; a large Scene `packed` anyway."""
+        if packed or self.passes or self.levels:
             return {"schema": SCHEMA, **_packed(self)}
         plain: dict[str, typing.Any] = json.loads(json.dumps(self, default=_fields, ensure_ascii=False))
         return {"schema": SCHEMA, **plain}

@@ -42,6 +42,8 @@ ENDS_THE_PROCESS = frozenset(
         *("u_checkpoint_assigned_behind_the_optimiser", "m_hook_of_a_classifier_behind_a_detach"),
         *("m_frozen_block_in_a_checkpoint_of_its_own", "a_layers_of_an_encoder_dropped_by_python"),
         *("a_contrast_of_a_patch_drawn_by_numpy", "a_refinement_that_ends_once_it_was_seen"),
+        *("c_path_left_out_by_a_draw_that_goes_on", "m_hook_that_returns_the_gradient_of_the_result_too"),
+        "a_hook_that_returns_the_norm_for_the_log",
     }
 )
 """Where a device is written in Python, torch survives no error that a hook raises in the engine's thread, no backward
@@ -72,7 +74,10 @@ NUMBERS_ARE_READ = frozenset(
         *("c_dropout_of_a_generator_that_goes_on", "c_mask_drawn_by_a_generator_of_its_own", "c_counter_that_warms_up"),
         *("q_colours_that_are_equal", "q_gradients_projected_on_one_of_zero", "n_missing_depths_behind_where"),
         *("n_missing_targets_squared_before_the_mask", "q_silent_bands", "j_nodes_without_neighbours"),
-        *("j_choices_of_those_that_are_done", "l_pruned_once_and_trained_on"),
+        *("j_choices_of_those_that_are_done", "l_pruned_once_and_trained_on", "c_switch_of_a_whole_network"),
+        *("c_counter_beside_a_generator_that_goes_on", "m_stars_whose_distance_to_themselves_is_masked"),
+        *("si_frozen_body_with_a_fresh_head", "si_head_of_more_classes_is_all_that_learns"),
+        *("si_table_with_more_rows_is_frozen_then", "si_frozen_table_gets_more_rows"),
     }
 )
 """Without `check_nan` numbers are looked at on the CPU only: of a device nobody waits for them."""

@@ -73,7 +73,7 @@ def _data(done: Play, labels: list[str], lang: str) -> dict[str, Any]:
     return {
         "rows": [_row(label, done, lang) for label in labels],
         "says": _told(translate(WORDS["found"], lang), says, lang),
-        "scene": draw(done.recording, None, lang).to_data(),
+        "scene": draw(done.recording, None, lang).to_data(packed=True),
     }
 
 

@@ -180,9 +180,15 @@ def _named(held: object) -> dict[str, torch.Tensor]:
 
 
 def _has_numbers_of(new: torch.Tensor, old: torch.Tensor) -> bool:
-    """Does it begin with them, or they with its own: rows were added, or left out?"""
+    """Does it begin with them, or they with its own: rows were added, or left out? No device waits for it."""
     alike = (new.shape[1:], new.device, new.dtype) == (old.shape[1:], old.device, old.dtype)
-    if not alike or new.dim() != old.dim() or not _torch.has_numbers(new) or not _torch.has_numbers(old):
+    if (
+        not alike
+        or old.device.type != "cpu"
+        or new.dim() != old.dim()
+        or not _torch.has_numbers(new)
+        or not _torch.has_numbers(old)
+    ):
         return False
     rows = min(new.shape[0], old.shape[0]) if new.dim() else 0
     part = old.detach()[:rows]
