@@ -138,7 +138,7 @@ class Picture(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        scene = {SCENE: self._scene.to_data()} if os.environ.get(WITH_SCENES) else {}
+        scene = {SCENE: self._scene.to_data(packed=True)} if os.environ.get(WITH_SCENES) else {}
         return {**data, **scene, "text/html": self._html(), "text/plain": self.text()}, metadata
 
     def _html(self) -> str:
