@@ -222,9 +222,9 @@ def test_without_a_kernel_the_first_is_asked_and_the_rest_opens_with_it(monkeypa
     recording = backward_of_a_product()
     picture = step_ahead(recording, helped=True)
     assert isinstance(picture, Picture)
-    scene = bundle(picture)[widget.SCENE]
-    assert len(scene["frames"]) == len(recording.frames)
-    assert scene["question"]["id"] == ahead(recording, helped=True)[0].id
+    scene = Scene.from_json(json.dumps(bundle(picture)[widget.SCENE]))
+    assert scene.question is not None
+    assert (len(scene.frames), scene.question.id) == (len(recording.frames), ahead(recording, helped=True)[0].id)
 
 
 def test_where_no_step_can_be_asked_for_there_is_the_picture() -> None:
