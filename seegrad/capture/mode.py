@@ -102,7 +102,7 @@ Listener = Callable[[BaseException | None], None]
 """Is told of each backward call that has returned, with None, and of each error that torch raises."""
 
 
-EMPTY = "optimizer got an empty parameter list"
+EMPTY = "empty parameter list"
 
 OF_TENSORS = frozenset({"backward", "detach", "grad_fn", "requires_grad", "requires_grad_", "retain_grad"})
 """What tensors alone have."""
@@ -251,7 +251,7 @@ class Capture(TorchFunctionMode):
         self._state.tables.clues += [
             Clue("unreached", said.frame, place, (), (("module", path),)) for path, place in missing
         ]
-        if text_of(error) == EMPTY:
+        if EMPTY in text_of(error):
             unseen = unregistered(self._source, frames)
             self._state.tables.clues += [
                 Clue("unregistered", said.frame, place, (), (("how", how), ("name", path)))

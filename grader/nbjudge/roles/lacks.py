@@ -264,7 +264,7 @@ def lacks_of(value: Any, keys: frozenset[str] = frozenset()) -> set[str]:
 
 def _lacks_of_all(value: Any) -> set[str]:
     """What it, or a part of it, lacks: gone through once for all that may be lacking."""
-    found = set[str]()
+    found = {"read"} if is_read(value) else set[str]()
     for part in _all_parts(value):
         if part is TOO_MANY:
             return found | {*LACKING} - {"read"}
@@ -273,7 +273,7 @@ def _lacks_of_all(value: Any) -> set[str]:
                 found.add(lack)
         if not found >= CHOOSING and len(truths := _truths(part)) == 1:
             found |= {"true" if truths == {True} else "false"}
-    return found | ({"read"} if is_read(value) else set())
+    return found
 
 
 def _asked_for(value: Any, keys: frozenset[str]) -> Any:

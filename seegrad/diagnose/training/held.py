@@ -230,7 +230,7 @@ def _describe_converted(recording: Recording, leaf: int, made: Frame, steps: lis
 
 # -- an optimiser that was given nothing at all, which torch refuses
 
-EMPTY_CORE = "optimizer got an empty parameter list"
+EMPTY_CORE = "empty parameter list"
 GIVEN_NOTHING = DiagnosisKind(HELD_BY_NOBODY.name, "error", marked("an optimiser given nothing"))
 
 FINDS_NOTHING = {
