@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import pytest
 
 from nbjudge_tests.session import pytest_configure
+from tests.halves import HALVES, half_of
 
 __all__ = ["pytest_configure"]
 
@@ -28,23 +28,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     JupyterLab, the corpus recorded."""
     from xdist.scheduler import LoadScopeScheduling
 
-    quick = config.getvalue("markexpr") == "not slow"  # little else is asked then: the corpus would end alone
-
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             if NOTHING_SHARED in file:
                 return nodeid
             scope = next((shared for part, shared in ONE_PROCESS.items() if part in file), file)
-            return f"{scope} {_share(nodeid)}" if quick and scope == "corpus" else scope
+            return f"{scope}, {_half(nodeid)}" if scope == "corpus" else scope
 
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def _share(nodeid: str) -> int:
-    """Which of two processes asks of a program: the second two thirds, since the first records all for some tests."""
-    program = nodeid.partition("[")[2].partition("-")[0].strip("]")
-    return 1 if program and zlib.crc32(program.encode()) % 3 else 0
+def _half(nodeid: str) -> str:
+    """Of the corpus: that of the half or the program in the test's brackets, else of the file, whose fixtures are one."""
+    file, _, case = nodeid.partition("::")
+    names = case.partition("[")[2].strip("]").split("-")
+    return next((name for name in names if name in HALVES), half_of(names[0] or file))
 
 
 @pytest.hookimpl(trylast=True)
