@@ -156,7 +156,7 @@ def told_at_the_end(read: elsewhere.Read) -> bool:
     return "/seegrad/capture/tables/frames.py:" in read.place and read.place.endswith(" fetch")
 
 
-@pytest.mark.parametrize("name", some(40, names(name for name, program in programs().items() if moves(program))))
+@pytest.mark.parametrize("name", some(25, names(name for name, program in programs().items() if moves(program))))
 def test_the_same_lines_are_named_as_on_the_cpu(name: str, on_device: str) -> None:
     program = programs()[name]
     torch.set_default_device("cpu")

@@ -148,3 +148,12 @@ def run_cell(page: Page, number: int) -> Locator:
     cell.locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
     return cell
+
+
+def run_until(page: Page, text: str) -> Locator:
+    """Shift+Enter from the first code cell to the one that holds `text`, as who reads would; returns that cell."""
+    texts = page.locator(CODE_CELL).all_inner_texts()
+    last = next(number for number, each in enumerate(texts) if text in each)
+    for number in range(last):
+        run_cell(page, number)
+    return run_cell(page, last)

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.browser
 
 TIMEOUT_MS = 30_000
 STUB = "raise NotImplementedError()"
+PICKED = 'found = {"culprit": 7, "victim": 5, "serves": "l2", "holds": 0}'
+"""What the picture offers of the picks below."""
 FORM = (
     "• Answered: each part of your answer is one that may be chosen. "
     "Whether it is right is found out when it is graded."
@@ -26,7 +28,7 @@ FORM = (
 def handed_out(lab: Lab, lang: str, assignment: str) -> str:
     """The release as a learner has it."""
     path = Path("release", lang, assignment, f"{assignment}.ipynb")
-    (lab.root / path).parent.mkdir(parents=True)
+    (lab.root / path).parent.mkdir(parents=True, exist_ok=True)
     (lab.root / path).write_bytes((ROOT / path).read_bytes())
     return path.as_posix()
 
@@ -97,7 +99,7 @@ def test_a_pick_becomes_python_in_the_answer_cell(lab: Lab, watched: Watched) ->
     picture.get_by_label("holds", exact=True).focus()
     page.keyboard.press("ArrowDown")
     shown = picture.locator(".sg-py code").inner_text()
-    assert value_of(shown, "found")["serves"] == "l2"
+    assert shown == PICKED
     write.focus()
     page.keyboard.press("Enter")
     expect(picture.get_by_text("Written.")).to_be_visible()
@@ -112,6 +114,14 @@ def test_a_pick_becomes_python_in_the_answer_cell(lab: Lab, watched: Watched) ->
     expect(check.locator("[data-mime-type='application/vnd.jupyter.error']")).to_have_count(0)
     assert watched.foreign_requests == []
     assert watched.console_errors == []
+
+
+def test_what_a_pick_writes_is_valid(lab: Lab) -> None:
+    path = handed_out(lab, "en", "01_computational_graphs")
+    book = nbformat.read(lab.root / path, as_version=4)
+    (answer,) = (cell for cell in book.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == "find")
+    answer.source = PICKED
+    nbformat.write(book, lab.root / path)
     assert validated(lab, path, "find") == {}
 
 

@@ -90,16 +90,20 @@ def cells(path: Path) -> dict[str, Any]:
     return {cell.id: cell for cell in nbformat.read(path, as_version=4).cells}
 
 
-def test_build_check_and_build_again(course: book.CourseFiles) -> None:
-    written = book.build(course)
-    assert [str(path.relative_to(course.root)) for path in written] == [
-        "notebooks/en/01_first.ipynb",
-        "notebooks/executed/en/01_first.ipynb",
-        "source/01_first/01_first.ipynb",
-        "release/en/01_first/01_first.ipynb",
-    ]
+def assert_built(course: book.CourseFiles, *paths: str) -> None:
+    assert [str(path.relative_to(course.root)) for path in book.build(course)] == list(paths)
     assert book.check(course) == []
     assert book.build(course) == [], "a second build has to give the same bytes"
+
+
+def test_an_assignment_is_built_checked_and_built_again(course: book.CourseFiles) -> None:
+    built = ("source/01_first/01_first.ipynb", "release/en/01_first/01_first.ipynb")
+    assert_built(only_assignment(course), *built)
+
+
+def test_a_chapter_is_built_checked_and_built_again(course: book.CourseFiles) -> None:
+    built = ("notebooks/en/01_first.ipynb", "notebooks/executed/en/01_first.ipynb")
+    assert_built(only_chapter(course), *built)
 
 
 def test_unrun_everything_is_compared_but_what_cells_put_out(course: book.CourseFiles) -> None:
