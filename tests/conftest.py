@@ -40,7 +40,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def _half(nodeid: str) -> str:
-    """Of the corpus: that of the half or the program in the test's brackets, else of the file, whose fixtures are one."""
+    """That of the half or the program in the test's brackets, else of the file, which shares what it makes."""
     file, _, case = nodeid.partition("::")
     names = case.partition("[")[2].strip("]").split("-")
     return next((name for name in names if name in HALVES), half_of(names[0] or file))
