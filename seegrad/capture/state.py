@@ -17,6 +17,7 @@ from seegrad.capture.functions import FunctionChecks, Unpassed, returned_on, unr
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users, user_frame, user_frames
 from seegrad.capture.probes.refusals import SAID_ELSEWHERE, said_of_refused
+from seegrad.capture.probes.source_text import BuiltModules, called_at
 from seegrad.capture.probes.stores import Bound, bound, stored_at
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import (
@@ -29,7 +30,6 @@ from seegrad.capture.probes.variables import (
     modules,
     variables,
 )
-from seegrad.capture.probes.written import BuiltModules, called_at
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.forget import Forgetting
 from seegrad.capture.tables.frames import FrameDraft, Hit

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes.places import Source, is_users
+from seegrad.capture.probes.source_text import Text, bound, called, given_in, put_into, texts
 from seegrad.capture.probes.variables import is_a
-from seegrad.capture.probes.written import Text, bound, called, given_in, put_into, texts
 from seegrad.model.recording import Place
 from seegrad.words.errors import text_of
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes.places import Source, nodes
+from seegrad.capture.probes.source_text import put_into, texts
 from seegrad.capture.probes.variables import Space, attributes, is_a, variables
-from seegrad.capture.probes.written import put_into, texts
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Collected
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 
 from seegrad.capture.probes.places import Source, user_frame
-from seegrad.capture.probes.written import called, under_way
+from seegrad.capture.probes.source_text import called, under_way
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import SwitchDraft
 from seegrad.model.recording import Place

@@ -17,8 +17,8 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.source_text import Text, bound, called, named_only, under_way
 from seegrad.capture.probes.variables import Reach, is_a
-from seegrad.capture.probes.written import Text, bound, called, named_only, under_way
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import GradientUseDraft
 from seegrad.model.recording import Clue, Place

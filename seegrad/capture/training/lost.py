@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from seegrad.capture.probes.places import Source, nodes
-from seegrad.capture.probes.written import stored_at
+from seegrad.capture.probes.source_text import stored_at
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft
 from seegrad.model.recording import Clue, Place

@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import torch
 
 from seegrad.capture.probes.places import Source, nodes
-from seegrad.capture.probes.variables import MAX_ITEMS, Reach, is_a, tensors_in
-from seegrad.capture.probes.written import (
+from seegrad.capture.probes.source_text import (
     Text,
     assigned,
     bound,
@@ -29,6 +28,7 @@ from seegrad.capture.probes.written import (
     texts,
     under_way,
 )
+from seegrad.capture.probes.variables import MAX_ITEMS, Reach, is_a, tensors_in
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.made import MadeOptimisers, Path, leaves
 from seegrad.capture.training.settings.again import MadeAgain

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes.places import Source, is_users, user_frame
-from seegrad.capture.probes.written import Text, assigned, texts, with_around
+from seegrad.capture.probes.source_text import Text, assigned, texts, with_around
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import SwitchDraft
 from seegrad.capture.training.guards import GuardedSwitches

@@ -21,8 +21,8 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users
+from seegrad.capture.probes.source_text import call_of, texts
 from seegrad.capture.probes.variables import Reach, is_a, tensors_in
-from seegrad.capture.probes.written import call_of, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft, GradientUseDraft, Held, is_shown
 from seegrad.capture.training.steps.masked import MaskedWeights

@@ -10,8 +10,8 @@ from types import FrameType
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 from seegrad.capture.probes.places import Source, nodes
+from seegrad.capture.probes.source_text import called
 from seegrad.capture.probes.variables import Reach, is_a
-from seegrad.capture.probes.written import called
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Clue, Place
 

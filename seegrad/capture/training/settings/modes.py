@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes.places import Source, nodes
+from seegrad.capture.probes.source_text import called
 from seegrad.capture.probes.torch_private import MODULE_CALL
-from seegrad.capture.probes.written import called
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Clue, Place
 

@@ -16,8 +16,8 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.source_text import Text, assigned, bound, called, texts, under_way
 from seegrad.capture.probes.variables import Reach, is_a
-from seegrad.capture.probes.written import Text, assigned, bound, called, texts, under_way
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.settings.standing import StandingRates
 from seegrad.model.recording import Clue, Place

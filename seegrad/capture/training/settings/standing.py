@@ -18,8 +18,8 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes.places import Source, nodes
+from seegrad.capture.probes.source_text import bound, call_of, called, given_in, texts
 from seegrad.capture.probes.variables import Reach, is_a
-from seegrad.capture.probes.written import bound, call_of, called, given_in, texts
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Clue, Place
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from seegrad.capture.probes.places import Source, definitions, is_users, nodes
+from seegrad.capture.probes.source_text import under_way
 from seegrad.capture.probes.variables import Reach, is_a
-from seegrad.capture.probes.written import under_way
 from seegrad.capture.tables import Tables
 from seegrad.model.recording import Clue
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes.places import Source
+from seegrad.capture.probes.source_text import bound, call_of, texts
 from seegrad.capture.probes.variables import Reach
-from seegrad.capture.probes.written import bound, call_of, texts
 from seegrad.capture.tables import Tables
 from seegrad.capture.training.uses import schedulers
 from seegrad.model.recording import Clue
