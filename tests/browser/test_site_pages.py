@@ -134,8 +134,10 @@ def test_a_program_s_page_opens_where_something_was_found(site: Path, tab: Page)
     ("folder", "words", "page"),
     [
         ("", "forgotten", "`zero_grad` forgotten"),
+        ("", "my loop has forgotten zero_grad, says somebody called Ermintrude", "`zero_grad` forgotten"),
         ("zh_CN", "版本", "通过 .data 写入"),
         ("zh_CN", "zero_grad", "忘了 zero_grad"),
+        ("zh_CN", "版本号计数", "通过 .data 写入"),
     ],
 )
 def test_it_is_searched_without_a_network(folder: str, words: str, page: str, site: Path, tab: Page) -> None:

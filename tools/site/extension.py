@@ -31,6 +31,7 @@ function splitQuery(query) {
 WRAPPED = re.compile(f"(?<=[{CHINESE}])\n(?=[{CHINESE}])")
 """Where a paragraph's line ends in its file: a browser makes a blank of it, which Chinese doesn't have."""
 
+SEARCH_SCRIPT = "search.js"
 PICTURES = "pictures"
 MISSING = {
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
@@ -124,6 +125,8 @@ def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[
     if 'class="program"' in body or 'class="picture"' in body:
         for script in parts.scripts:
             app.add_js_file(script, loading_method="defer")
+    if page == "search":
+        app.add_js_file(SEARCH_SCRIPT, loading_method="defer")  # after Sphinx's own, before it begins
     known = context["other_pages"]
     there = page if page in known else "index"
     context["other_link"] = f"{context['other_prefix']}{there}.html"
