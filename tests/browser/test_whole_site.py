@@ -173,7 +173,7 @@ CHINESE = {
     "动态图": "course/07_dynamic_graphs",
     "钩子": "course/03_retain_grad_and_hooks",
     "学习率": "gallery/never_stepped",
-    "版本号": "course/04_inplace_and_version",
+    "版本号": "course/05_data_versus_detach",
     "梯度裁剪": "gallery/clipped_late",
     "梯度清零": "gallery/cleared_before_step",
     "梯度累积": "gallery/unfinished_window",
@@ -212,6 +212,24 @@ def test_an_error_that_is_pasted_with_words_around_it_finds_its_page(lang: str, 
             if f"errors/{name}" not in found[:3]:
                 missed.append((name, form, found[:3]))
     assert missed == []
+
+
+def test_a_chapter_s_parts_are_led_to_and_found(site: Path, tab: Page) -> None:
+    for lang, part in (("", "2 · The counter"), ("zh_CN", "2 · 计数器")):
+        tab.goto((site / lang / "course" / "04_inplace_and_version.html").as_uri())
+        parts = tab.locator(".toc-tree a").all_inner_texts()
+        assert part in parts
+        assert len(parts) == tab.locator("article h2").count() + 1
+        assert "course/04_inplace_and_version" in searched(tab, site / lang, part)[:1]
+    assert tab.locator("#search-results a").first.inner_text().endswith(part)
+
+
+def test_an_error_s_name_leaves_room_for_what_it_means(site: Path, tab: Page) -> None:
+    tab.set_viewport_size({"width": 400, "height": 800})
+    tab.goto((site / "errors" / "modified_inplace.html").as_uri())
+    assert tab.locator("article h2 + p").first.is_visible()
+    assert tab.locator("article h2 + p").first.evaluate("(first) => first.getBoundingClientRect().bottom < innerHeight")
+    tab.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_chinese_words_find_their_pages(site: Path, tab: Page) -> None:
