@@ -19,6 +19,8 @@ from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _, marked
 
 CANDIDATES, OFFERED = 2, 4
+CHOOSE = marked("Which Function does backward run next?")
+CLICK = marked("Which Function does backward run next? Click it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def _next(recording: Recording, wanted: Wanted) -> Question:
     asked = question(
         recording,
         "next",
-        wanted.prompt or marked("Which Function does backward run next?"),
+        wanted.prompt or (CHOOSE if wanted.helped else CLICK),
         left[0],
         order[now].frame - 1,
         choices=tuple(Choice(name, called[name], "", why[name]) for name in pills.values() if name in offered),

@@ -134,8 +134,10 @@ def test_a_program_s_page_opens_where_something_was_found(site: Path, tab: Page)
     ("folder", "words", "page"),
     [
         ("", "forgotten", "`zero_grad` forgotten"),
+        ("", "my loop has forgotten zero_grad, says somebody called Ermintrude", "`zero_grad` forgotten"),
         ("zh_CN", "版本", "通过 .data 写入"),
         ("zh_CN", "zero_grad", "忘了 zero_grad"),
+        ("zh_CN", "版本号计数", "通过 .data 写入"),
     ],
 )
 def test_it_is_searched_without_a_network(folder: str, words: str, page: str, site: Path, tab: Page) -> None:
@@ -143,6 +145,18 @@ def test_it_is_searched_without_a_network(folder: str, words: str, page: str, si
     tab.locator("input[name=q]").first.fill(words)
     tab.keyboard.press("Enter")
     expect(tab.locator("#search-results a").filter(has_text=page.replace("`", "")).first).to_be_visible()
+    assert wrong == []
+
+
+def test_what_was_searched_for_can_be_changed_where_its_results_are(site: Path, tab: Page) -> None:
+    """Also in a narrow window, whose drawer hides the other field."""
+    tab.set_viewport_size({"width": 400, "height": 800})
+    wrong = open_page(tab, site / "search.html")
+    field = tab.get_by_role("search").last.get_by_role("searchbox", name="Search this site")
+    field.fill("forgotten")
+    field.press("Enter")
+    expect(tab.locator("#search-results a").first).to_have_text("zero_grad forgotten")
+    expect(field).to_have_value("forgotten")
     assert wrong == []
 
 
@@ -180,7 +194,7 @@ def test_a_page_leads_to_itself_in_the_other_language(site: Path, tab: Page) -> 
 
 def test_a_chinese_page_says_nothing_in_english(site: Path) -> None:
     page = (site / "zh_CN" / "index.html").read_text(encoding="utf-8")
-    for words in ("Next", "Previous", "Made with", "Skip to content", "Back to top", "Toggle "):
+    for words in ("Next", "Previous", "Made with", "Skip to content", "Back to top", "Toggle ", "Light mode"):
         assert words not in page
     for words in ("下一页", "回到顶部", "<p>写成两行的一句话</p>"):
         assert words in page

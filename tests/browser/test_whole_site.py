@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urldefrag
+from urllib.parse import quote, unquote, urldefrag
 
 import pytest
+import torch
 from playwright.sync_api import Browser, Page
 
 from tests.browser.test_pictures import needs_axe
@@ -130,6 +132,109 @@ def test_axe_finds_nothing_on_any_page(site: Path, tab: Page) -> None:
             if tab.evaluate("document.documentElement.scrollWidth") > wide_px:
                 found.append(f"{page.relative_to(site)} is wider than {wide_px} px")
     assert found == []
+
+
+def a() -> torch.Tensor:
+    return torch.ones(3, requires_grad=True)
+
+
+def twice(loss: torch.Tensor) -> None:
+    loss.backward()
+    loss.backward()
+
+
+def overwritten(h: torch.Tensor) -> None:
+    h.add_(1)
+    h.sum().backward()
+
+
+RAISED: dict[str, Callable[[], object]] = {
+    "leaf_inplace": lambda: a().add_(1),
+    "modified_inplace": lambda: overwritten(a().sigmoid()),
+    "no_grad_fn": lambda: torch.ones(3).sum().backward(),
+    "non_leaf_grad": lambda: (a() * 2).grad,
+    "not_used": lambda: torch.autograd.grad((a() * 2).sum(), a()),
+    "numpy_call": lambda: (a() * 2).numpy(),
+    "scalar_outputs": lambda: (a() * 2).backward(),
+    "second_time": lambda: twice((a() * a()).sum()),
+}
+PASTED = (
+    "{type}: {said}",
+    '"{said}"',
+    "my backward() says: {said}",
+    'File "/home/me/train.py", line 142, in main\n    loss.backward()\n{type}: {said}',
+    "我的 backward() 报错：{said}",
+)
+CHINESE = {
+    "叶子张量": "course/02_leaf_tensors",
+    "原地操作": "course/04_inplace_and_version",
+    "原地写入": "course/04_inplace_and_version",
+    "计算图": "course/01_computational_graphs",
+    "动态图": "course/07_dynamic_graphs",
+    "钩子": "course/03_retain_grad_and_hooks",
+    "学习率": "gallery/never_stepped",
+    "版本号": "course/05_data_versus_detach",
+    "梯度裁剪": "gallery/clipped_late",
+    "梯度清零": "gallery/cleared_before_step",
+    "梯度累积": "gallery/unfinished_window",
+    "冻结参数": "gallery/freeze_in_vain",
+    "隐藏状态": "errors/second_time",
+    "非叶子张量": "gallery/grad_of_a_result",
+    "掩码": "errors/modified_inplace",
+    "循环": "errors/second_time",
+    "缓冲区": "errors/modified_inplace",
+    "标量输出": "errors/scalar_outputs",
+    "优化器": "errors/modified_inplace",
+    "自定义 Function": "gallery/gradient_inside",
+    "训练模型": "course/10_a_model_that_trains",
+    "数据和分离": "course/05_data_versus_detach",
+}
+
+
+def searched(tab: Page, site: Path, words: str) -> list[str]:
+    """The pages that are found, best first."""
+    tab.goto(f"{(site / 'search.html').as_uri()}?q={quote(words)}")
+    tab.wait_for_function("document.querySelector('.search-summary')?.innerText")
+    links = tab.locator("#search-results li a").evaluate_all("(all) => all.map((a) => a.getAttribute('href'))")
+    return [urldefrag(link).url.removesuffix(".html") for link in links]
+
+
+@pytest.mark.parametrize("lang", ["", "zh_CN"])
+def test_an_error_that_is_pasted_with_words_around_it_finds_its_page(lang: str, site: Path, tab: Page) -> None:
+    assert RAISED.keys() == {page.stem for page in (site / "errors").glob("*.html")} - {"index"}
+    missed = []
+    for name, does in RAISED.items():
+        with warnings.catch_warnings(), pytest.raises((RuntimeError, Warning)) as raised:  # noqa: PT012  # one is warned of
+            warnings.simplefilter("error")
+            does()
+        for form in PASTED:
+            found = searched(tab, site / lang, form.format(type=raised.typename, said=raised.value))
+            if f"errors/{name}" not in found[:3]:
+                missed.append((name, form, found[:3]))
+    assert missed == []
+
+
+def test_a_chapter_s_parts_are_led_to_and_found(site: Path, tab: Page) -> None:
+    for lang, part in (("", "2 · The counter"), ("zh_CN", "2 · 计数器")):
+        tab.goto((site / lang / "course" / "04_inplace_and_version.html").as_uri())
+        parts = tab.locator(".toc-tree a").all_inner_texts()
+        assert part in parts
+        assert len(parts) == tab.locator("article h2").count() + 1
+        assert "course/04_inplace_and_version" in searched(tab, site / lang, part)[:1]
+    assert tab.locator("#search-results a").first.inner_text().endswith(part)
+
+
+def test_an_error_s_name_leaves_room_for_what_it_means(site: Path, tab: Page) -> None:
+    tab.set_viewport_size({"width": 400, "height": 800})
+    tab.goto((site / "errors" / "modified_inplace.html").as_uri())
+    assert tab.locator("article h2 + p").first.is_visible()
+    assert tab.locator("article h2 + p").first.evaluate("(first) => first.getBoundingClientRect().bottom < innerHeight")
+    tab.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_chinese_words_find_their_pages(site: Path, tab: Page) -> None:
+    found = {words: searched(tab, site / "zh_CN", words) for words in CHINESE}
+    assert {words: pages[:5] for words, pages in found.items() if CHINESE[words] not in pages[:5]} == {}
 
 
 def test_it_is_small(site: Path, tab: Page) -> None:

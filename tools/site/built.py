@@ -13,7 +13,7 @@ from seegrad.display.page import STATIC, asset
 from seegrad.picture import draw
 from seegrad.picture.still import still
 from tools.course.masters import BookError
-from tools.site.extension import PICTURES, Parts, cards, learn, mended, titled
+from tools.site.extension import PICTURES, SEARCH_SCRIPT, Parts, cards, learn, mended, titled
 from tools.site.flipped import program_html
 from tools.site.programs import read_programs, titles
 from tools.site.recorded import plays, severity_of
@@ -89,11 +89,12 @@ def _parts(root: Path, course: Path, lang: str) -> Parts:
 
 
 def _put_beside(root: Path, static: Path, lang: str) -> None:
-    """The player, its style, the gallery's still pictures."""
+    """The player, its style, the gallery's still pictures, what is told to Sphinx's search."""
     shutil.rmtree(static, ignore_errors=True)
     (static / PICTURES).mkdir(parents=True)
     for name in (*SCRIPTS, *STYLES):
         shutil.copy(STATIC / name, static)
+    shutil.copy(HERE / SEARCH_SCRIPT, static)
     for name, program in read_programs(root).items():
         print(f"{lang}: gallery/{name} is drawn", flush=True)
         first = plays(program)[program.choices[0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,18 @@ function splitQuery(query) {
 WRAPPED = re.compile(f"(?<=[{CHINESE}])\n(?=[{CHINESE}])")
 """Where a paragraph's line ends in its file: a browser makes a blank of it, which Chinese doesn't have."""
 
+SEARCH_SCRIPT = "search.js"
 PICTURES = "pictures"
 MISSING = {
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',  # it scrolls, so keys must reach it
 }
+ICON_NAME = re.compile(r"(<symbol[^>]*>)\s*<title>[^<]*</title>")  # in English, where the button around it has words
 NO_HEADER = re.compile(r'<th class="head[^"]*"><p></p></th>')  # a corner of a table names no column
+HEADING = re.compile("<h2>(.*?)</h2>", re.DOTALL)
+CODE = re.compile("<code>(.*?)</code>")
 RESULTS = '<div id="search-results"></div>'
+FIELD = '<form action="" role="search" aria-label="{said}"><input type="search" name="q" aria-label="{said}"></form>'
 SEARCH = marked("Search this site")
 ASKED = (marked("Next"), marked("Previous"), marked("Home"), marked("Back to top"), marked("Made with "))
 """What the theme asks Sphinx's own catalogue for, which hasn't got it."""
@@ -98,7 +103,21 @@ class _Inserted(SphinxDirective):
 
     def run(self) -> list[Node]:
         made = getattr(self.parts, self.name)
-        return [nodes.raw("", made(*self.arguments), format="html")]
+        before, *parts = HEADING.split(made(*self.arguments))
+        return [_html(before), *(self._section(*each) for each in zip(parts[::2], parts[1::2], strict=True))]
+
+    def _section(self, title: str, text: str) -> nodes.section:
+        """A part of a chapter, as a page's own: it is led to from the page's margin, and found by its title."""
+        words = [unescape(re.sub("<[^>]*>", "", each)) for each in CODE.split(title)]
+        inline = [nodes.literal(text=each) if k % 2 else nodes.Text(each) for k, each in enumerate(words)]
+        section = nodes.section("", nodes.title("", "", *inline), _html(text))
+        section["names"].append(nodes.fully_normalize_name("".join(words)))
+        self.state.document.note_implicit_target(section, section)
+        return section
+
+
+def _html(text: str) -> nodes.raw:
+    return nodes.raw("", text, format="html")
 
 
 def learn(app: Sphinx, parts: Parts) -> None:
@@ -124,6 +143,8 @@ def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[
     if 'class="program"' in body or 'class="picture"' in body:
         for script in parts.scripts:
             app.add_js_file(script, loading_method="defer")
+    if page == "search":
+        app.add_js_file(SEARCH_SCRIPT, loading_method="defer")  # after Sphinx's own, before it begins
     known = context["other_pages"]
     there = page if page in known else "index"
     context["other_link"] = f"{context['other_prefix']}{there}.html"
@@ -147,8 +168,9 @@ def mended(page: str, lang: str) -> str:
     """
     for wrong, right in MISSING.items():
         page = page.replace(wrong, right)
-    page = page.replace(RESULTS, f"<h1>{translate(SEARCH, lang)}</h1>{RESULTS}")
-    page = NO_HEADER.sub("<td></td>", page)
+    said = translate(SEARCH, lang)
+    page = page.replace(RESULTS, f"<h1>{said}</h1>{FIELD.format(said=said)}{RESULTS}")
+    page = ICON_NAME.sub(r"\1", NO_HEADER.sub("<td></td>", page))
     for words in UNASKED:
         page = page.replace(words, translate(words, lang))
     for part, words in LABELS.items():

@@ -28,10 +28,10 @@ export function quiet<T extends Element>(element: T): T {
 /** A button that does nothing now may have the focus, and keeps it. */
 export const unusable = (button: HTMLElement, is: boolean) => button.setAttribute("aria-disabled", String(is));
 
-/** A box whose inside doesn't fit scrolls by keyboard too. */
+/** A box whose inside doesn't fit scrolls by keyboard too: by what takes the Tab key in it, else by itself; never so that the focus is lost. */
 export function reachable(box: HTMLElement) {
-  if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) quiet(box).setAttribute("tabindex", "0");
-  else box.removeAttribute("tabindex");
+  if (!box.querySelector("[tabindex='0']") && (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight)) quiet(box).setAttribute("tabindex", "0");
+  else if (!box.matches(":focus")) box.removeAttribute("tabindex");
 }
 
 /** Dark or light is read off the page itself, so it is right in any notebook, static page or slide. */

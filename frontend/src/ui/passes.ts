@@ -27,7 +27,7 @@ export function strip(scene: Scene, w: Words, send: (event: Event) => void): Str
     const broken = pass.loss && !Number.isFinite(loss);
     return h("i", { class: `${finding ?? ""} ${broken ? "error" : ""} ${pass.number ? "" : "out"}`, style: `--h:${height.toFixed(1)}%` }, finding || broken ? h("b", {}, finding === "note" ? "i" : "!") : "");
   });
-  const range: HTMLInputElement = quiet(h("input", { type: "range", min: 0, max: passes.length - 1, step: 1, "aria-label": w.passes, oninput: () => send({ kind: "pass", place: Number(range.value) }) }));
+  const range: HTMLInputElement = quiet(h("input", { type: "range", min: 0, max: passes.length - 1, step: 1, "aria-label": w.passes, oninput: () => send({ kind: "pass", place: Number(range.value) }), onkeydown: (event: KeyboardEvent) => { if (/^(Arrow|Home|End|Page)/.test(event.key)) event.stopPropagation(); } })); // these move it, and nothing around it
   range.title = [...new Set(passes.flatMap((each) => (each.loss ? each.name || w.loss : [])))].join(", ") + ` · ${w.ladder}`; // what the bars are
   const label = h("b", { class: "sg-pn" });
   const loss = h("span", { class: "sg-pl" });

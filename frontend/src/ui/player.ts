@@ -303,7 +303,6 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     if (enter && part) press(part);
     else if (part && event.key === "f") turn("near");
     else if (part && event.key === "g") turn("path");
-    else if (target === pic.box && event.key.startsWith("Arrow")) return false; // it scrolls
     else if (part && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(part, event.key === "ArrowDown" ? 1 : -1);
     else if (size.key(event.key)) return true;
     else if (event.shiftKey && /^Arrow(Left|Right)$/.test(event.key) && scene.passes.length) send({ kind: "passes", by: event.key === "ArrowLeft" ? -1 : 1 });
@@ -317,10 +316,11 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   /** Roving tabindex over the parts that are there at this step. */
   function walk(part: SVGGElement, by: number) {
     const there = pic.parts().filter((p) => p.dataset.s !== "g");
-    const to = there[(there.indexOf(part) + by + there.length) % there.length];
+    const to = there[(there.indexOf(part) + by + there.length) % there.length]!;
     part.setAttribute("tabindex", "-1");
-    to?.setAttribute("tabindex", "0");
-    to?.focus();
+    to.setAttribute("tabindex", "0");
+    to.focus();
+    pic.reveal([to]); // a browser is content with a part of it
   }
 
   const unwatch = watchTheme(root, (theme) => { root.dataset.theme = theme; });

@@ -88,6 +88,18 @@ test("the strip is one slider that says pass, loss and finding", () => {
   expect(find(".sg-pn").textContent).toBe("pass 1 of 3");
 });
 
+test("the keys of a focused slider move what it is called: the browser's own, told to nobody else", () => {
+  const { find } = mounted(looped(), 1);
+  const heard: string[] = [];
+  document.body.onkeydown = (event) => { heard.push(event.key); };
+  const free = (selector: string, key: string) => find(selector).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  for (const key of ["ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End", "PageUp"]) expect(free(".sg-pb input", key)).toBe(true);
+  expect([find(".sg-ct").textContent, heard]).toEqual(["2 / 3", []]);
+  expect(free(".sg-tl input", "ArrowRight")).toBe(false);
+  expect(find(".sg-ct").textContent).toBe("3 / 3");
+  document.body.onkeydown = null;
+});
+
 test("the bars are called what the program calls their number", () => {
   const data = looped();
   for (const pass of data.passes) pass.name = "loss_g";

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Question, Scene } from "../../src/state/scene";
 import { alone, play } from "../../src/standalone";
+import { reachable } from "../../src/ui/dom";
 import entry from "../../src/widget";
 import { BODY, question, scene } from "../scene";
 
@@ -96,6 +97,23 @@ describe("the player", () => {
     expect(document.activeElement).toBe($(".sg"));
     expect(key($(".sg"), "ArrowRight")).toBe(false);
     done();
+  });
+  it("steps by the same keys wherever the focus is in the picture, which isn't lost to a picture that fits", () => {
+    start(scene(), 1);
+    const box = $(".sg-cv");
+    box.tabIndex = 0;
+    box.focus();
+    expect(key(box, "ArrowRight")).toBe(false);
+    expect([$(".sg-ct").textContent, document.activeElement]).toEqual(["3 / 4", box]);
+  });
+  it("gives the Tab key to a box that scrolls, unless something in it has it", () => {
+    const box = document.createElement("div");
+    Object.defineProperty(box, "scrollWidth", { value: 9 });
+    reachable(box);
+    expect(box.tabIndex).toBe(0);
+    box.innerHTML = '<i tabindex="0"></i>';
+    reachable(box);
+    expect(box.tabIndex).toBe(-1);
   });
   it("puts the choice of a file away again: by Escape, by a press elsewhere, and never by one on itself", () => {
     start(scene());

@@ -118,6 +118,7 @@ def test_with_help_fewer_are_offered_and_nothing_has_to_be_found() -> None:
         assert 2 <= len(asked_first(helped, kind).choices) < len(asked_first(alone, kind).choices)
     assert not asked_first(helped, "next").targets
     assert asked_first(alone, "next").targets
+    assert [asked_first(each, "next").prompt.endswith("Click it.") for each in (helped, alone)] == [False, True]
 
 
 def test_where_no_backward_ran_there_is_no_step() -> None:
