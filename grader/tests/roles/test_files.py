@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +150,18 @@ def test_examples_of_an_answer_run_only_as_they_were_released(test: str, zygote:
     assert "aren't the released ones" in outcome.message
     honest = EXAMPLE.format("double(3)", "x + x")
     assert only(run(zygote, answer(honest), question, beside=reference)).kind is Ending.PASSED
+
+
+def test_a_process_that_never_asked_for_the_temporary_folder_may_be_watched() -> None:
+    """To find that folder opens a file, under a lock, which is noticed, and nothing there may ask for it again."""
+    code = """
+import tempfile
+from nbjudge.bridge.around.files import Files
+tempfile.tempdir = None
+files = Files(lambda asked: ((), ()), print, lambda place, undo: True, lambda names: names)
+files.watch()
+files.begin()
+with tempfile.TemporaryFile(): print("open")
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert run.stdout == "open\n", run.stderr
