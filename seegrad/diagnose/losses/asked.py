@@ -102,11 +102,11 @@ def find_straight_slopes(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line that asks so for an input's, where torch's own formulas have 0 on every way to it."""
     again = any(AGAIN in node.name for node in recording.nodes)
     asks = [each for each in recording.frames if again and (each.op, each.phase) == ("grad", "backward")]
-    told = set[Place | None]()
+    of, told = _nodes_of(recording) if asks else {}, set[Place | None]()
     for ask in asks:
         for wanted in ask.wanted if ask.place not in told else ():
             ref = recording.tensors[wanted]
-            node = _straight(recording, ask, wanted) if not ref.parameter else None
+            node = _straight(recording, of, ask, wanted) if not ref.parameter else None
             if node is not None and ask.place not in told:
                 told.add(ask.place)
                 finding = Finding(
@@ -122,10 +122,19 @@ def find_straight_slopes(recording: Recording) -> Iterator[Diagnosis]:
                 yield finding.told(STRAIGHT, BEND_IT, facts)
 
 
-def _straight(recording: Recording, ask: Frame, wanted: int) -> Node | None:
+def _nodes_of(recording: Recording) -> dict[int, list[int]]:
+    """Tensor → the Nodes that made it, or that hand its gradient on to it."""
+    of: dict[int, list[int]] = {}
+    for node in recording.nodes:
+        for tensor in {*node.outputs, *([] if node.leaf is None else [node.leaf])}:
+            of.setdefault(tensor, []).append(node.id)
+    return of
+
+
+def _straight(recording: Recording, of: dict[int, list[int]], ask: Frame, wanted: int) -> Node | None:
     """Where all ways to an input lead through functions whose formulas have 0 there: the Node of the last of these."""
-    begin = [node.id for node in recording.nodes if not set(ask.inputs).isdisjoint(node.outputs)]
-    goal = {node.id for node in recording.nodes if node.leaf == wanted or wanted in node.outputs}
+    begin = sorted({number for tensor in ask.inputs for number in of.get(tensor, ())})
+    goal = set(of.get(wanted, ()))
     seen, stops = set(begin), list[tuple[Node, int]]()
     for number in begin:  # grows while it's read
         node = recording.nodes[number]

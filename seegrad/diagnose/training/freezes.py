@@ -385,7 +385,8 @@ def find_unused(recording: Recording) -> Iterator[Diagnosis]:
 
 def _replaced(recording: Recording) -> set[int]:
     """The leaves of a module in whose place a line has put another that learns: it's that one which is told of."""
-    lines = {made.code for leaf in arrivals(recording) if (made := made_by(recording, leaf)) is not None}
+    learning = (leaf for leaf in arrivals(recording) if recording.tensors[leaf].parameter)
+    lines = {made.code for leaf in learning if (made := made_by(recording, leaf)) is not None}
     paths = {INDEX.sub(r".\1", found[1]) for code in lines if (found := PUT.match(code)) is not None}
     return {ref.id for ref in recording.tensors for path in paths if ref.parameter and f"{path}." in f".{ref.name}"}
 

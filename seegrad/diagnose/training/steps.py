@@ -211,9 +211,10 @@ def find_never_cleared_by_hand(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each line of the user's that goes so from one write to a leaf to the next, without an optimiser."""
     waiting: dict[int, _Update] = {}
     told: set[Place | None] = set()
+    written = {recording.writes[number].storage for frame in recording.frames if _may(frame) for number in frame.writes}
     for frame in recording.frames:
         leaf = leaf_of(recording, frame)
-        if leaf is not None:
+        if leaf is not None and recording.tensors[leaf].storage in written:
             waiting.setdefault(leaf, _Update()).came = frame
         for leaf, gradient in _by_hand(recording, frame, waiting):
             update = waiting[leaf]
@@ -242,21 +243,24 @@ class _Update:
     sums: int = 0
 
 
+def _may(frame: Frame) -> bool:
+    """May what it writes be written by hand?"""
+    return frame.phase in ("forward", "inplace") and frame.op != STEP
+
+
 def _by_hand(recording: Recording, frame: Frame, waiting: dict[int, _Update]) -> list[tuple[int, int]]:
     """The leaves that the Frame writes to by what is computed of their own gradients, with those."""
-    if frame.phase not in ("forward", "inplace") or frame.op == STEP:
+    if not _may(frame):
         return []
     written = {recording.writes[number].storage for number in frame.writes}
-    found = []
+    read, found = _read(recording, frame), []
     for leaf, update in waiting.items():
         tensors = recording.tensors
         if update.gradient is not None and tensors[update.gradient].storage in written:
             update.gradient, update.sums = None, 0  # cleared, scaled
-        of = [
-            update.computed.get(each, each)
-            for each in frame.inputs
-            if _is_gradient(recording, frame, each, leaf, update)
-        ]
+        shape = tensors[leaf].shape
+        mine = (each for each in frame.inputs if each in update.computed or read.get(each) == shape)
+        of = [update.computed.get(each, each) for each in mine]
         if of and update.came is not None:
             update.computed.update(
                 dict.fromkeys((*frame.outputs, *frame.inputs[:1]) if written else frame.outputs, of[0])
@@ -267,13 +271,14 @@ def _by_hand(recording: Recording, frame: Frame, waiting: dict[int, _Update]) ->
     return found
 
 
-def _is_gradient(recording: Recording, frame: Frame, tensor: int, leaf: int, update: _Update) -> bool:
-    """Is it computed of the leaf's gradient, or that itself: read on that line, of its shape, made by no call?"""
-    ref, code = recording.tensors[tensor], frame.place.code if frame.place is not None else ""
-    if tensor in update.computed:
-        return True
-    made = tensor in recording.frames[ref.frame].outputs
-    return ".grad" in code and not made and not ref.requires_grad and ref.shape == recording.tensors[leaf].shape
+def _read(recording: Recording, frame: Frame) -> dict[int, tuple[int, ...]]:
+    """What may be a leaf's gradient, with its shape: read on that line, made by no call."""
+    if frame.place is None or ".grad" not in frame.place.code:
+        return {}
+    refs = (recording.tensors[each] for each in frame.inputs)
+    return {
+        ref.id: ref.shape for ref in refs if not ref.requires_grad and ref.id not in recording.frames[ref.frame].outputs
+    }
 
 
 # -- what another loss has left is used too

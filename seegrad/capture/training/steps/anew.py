@@ -68,12 +68,13 @@ class WrittenResults:
         """The Parameters of which a later call of the same kind made such a tensor, where nothing has read this one."""
         drafts, frames = self._tables.tensors.drafts, self._tables.frames.drafts
         ref = drafts.get(tensor)
-        made = next((each for each in frames.values() if tensor in each.outputs and tensor not in each.inputs), None)
-        if ref is None or made is None or made.index >= at:
+        made = frames.get(ref.frame) if ref is not None else None
+        if ref is None or made is None or made.index >= at or tensor not in made.outputs or tensor in made.inputs:
             return ()
         leaves = tuple(each for each in self._behind(made) if drafts[each].shape == ref.shape)
         again = False
-        for each in (frames[number] for number in sorted(frames) if number > at):
+        since = range(at + 1, self._tables.frames.next)
+        for each in (frames[number] for number in since if number in frames):
             if each.phase == "forward" and any(drafts[one].storage == ref.storage for one in each.inputs):
                 return ()
             fresh = [one for one in each.outputs if one in drafts and drafts[one].shape == ref.shape]
