@@ -24,7 +24,7 @@
 import re
 
 import torch
-from IPython.display import Markdown
+from IPython.display import Markdown, display
 
 import seegrad
 
@@ -285,10 +285,10 @@ total.mul_(2)
 total.sum().backward()
 
 # %%
-found = rec.diagnoses[0]
-print("culprit:", found.culprit.code)
-print("victim: ", found.victim.code)
-Markdown(found.message())
+for found in rec.diagnoses:
+    print("culprit:", found.culprit.code)
+    print("victim: ", found.victim.code)
+    display(Markdown(found.message()))
 
 # %% [markdown]
 # And the first program of this section, without a question:
@@ -371,7 +371,7 @@ f.backward()
 #
 # ### Optional: the same with a matrix
 #
-# Here `x` is a matrix, `[[1., 2.]]`: which versions does the error name?
+# Here `x` is a matrix, `[[1., 2.]]`. **Predict** which versions the error names.
 
 # %% tags=["raises-exception", "version-dependent"]
 x = torch.tensor([[1.0, 2.0]], device=device)
@@ -725,9 +725,7 @@ for write in (under_no_grad, by_detach, by_data):
 # else.
 
 # %% [markdown]
-# ### Optional: the first of the three, as a picture
-#
-# Here is the first of the three, as a picture:
+# Optional: here is the first of the three, as a picture:
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see --as rec

@@ -71,13 +71,18 @@ def last_forward(recording: Recording) -> int:
 
 
 def named(recording: Recording, last: int, only: tuple[str, ...]) -> dict[str, TensorRef]:
-    """The named tensors up to a step; a name used twice means its newest tensor."""
+    """The named tensors up to a step; a name used twice means its newest tensor.
+
+    After `weight = embedding.weight` both names are right, and the Recording has the first: `embedding.weight`.
+    """
     found = {ref.name: ref for ref in recording.tensors if ref.name and ref.frame <= last}
-    missing = set(only) - found.keys()
+    meant = {name: [name] if name in found else [each for each in found if each.endswith(f".{name}")] for name in only}
+    missing = [name for name, names in meant.items() if len(names) != 1]
     if missing:
         said = _("This block has no tensor named {names}.")
         raise QuestionError(said.format(names=_(", ").join(sorted(missing))))
-    return {name: ref for name, ref in found.items() if not only or name in only}
+    wanted = {name for (name,) in meant.values()}
+    return {name: ref for name, ref in found.items() if not only or name in wanted}
 
 
 def aliases(recording: Recording) -> set[int]:

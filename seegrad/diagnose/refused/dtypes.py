@@ -22,7 +22,8 @@ SAID = marked(
 ADVICE = marked(
     "If `torch.autocast` chose the dtype of the result: a Function's own backward runs outside of it, unless its "
     "forward is marked `@torch.amp.custom_fwd(device_type=…)` and its backward "
-    "`@torch.amp.custom_bwd(device_type=…)`. Or bring them to one dtype there: `{inner}.to(grad_output.dtype)`."
+    "`@torch.amp.custom_bwd(device_type=…)`. Or bring them to one dtype there: `{inner}.to(…)`, with the dtype of the "
+    "gradient."
 )
 
 
@@ -42,7 +43,7 @@ def _describe(recording: Recording, error: RaisedError, node: Node) -> Iterator[
     if len(given) != 1 or not others or error.raised_on is None:
         return
     code = error.raised_on.code
-    tensor = next((each for each in others if _is_in(_inner(recording, each), code)), others[0])
+    tensor = max(others, key=lambda each: _stands_in(_inner(recording, each), code))
     finding = Finding(
         recording=recording,
         kind=TWO,
@@ -66,5 +67,14 @@ def _inner(recording: Recording, tensor: int) -> str:
     return (called(recording, tensor) or "").rpartition(".")[2]
 
 
-def _is_in(name: str, code: str) -> bool:
-    return bool(name) and re.search(rf"\b{re.escape(name)}\b", code) is not None
+def _stands_in(name: str, code: str) -> int:
+    """How likely a line that computes with two dtypes does so by this name: least by one that it casts itself.
+
+    >>> [_stands_in(name, "grad @ w_there.t(), x.t().to(grad.dtype) @ b") for name in ("b", "w", "c", "x")]
+    [3, 2, 1, 0]
+    """
+    if not name or not re.search(rf"\b{re.escape(name)}", code):
+        return 1
+    if re.search(rf"\b{re.escape(name)}\b(?:\.\w+(?:\([^()]*\))?)*?\.to\(", code):
+        return 0
+    return 3 if re.search(rf"\b{re.escape(name)}\b", code) else 2

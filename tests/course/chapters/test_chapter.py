@@ -14,6 +14,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from tools.course.folds import ASKS
 from tools.course.masters import cell_ids, read_master
 
 ROOT = Path(__file__).parents[3]
@@ -57,6 +58,14 @@ def test_a_clone_without_a_kernel_shows_every_picture(path: Path) -> None:
     for picture in pictures(book):
         assert re.search(r'<img [^>]*alt="[^"]{20,}"', picture.data["text/html"]), "the picture is described in words"
         assert picture.data["text/plain"].strip()
+
+
+@each_chapter
+def test_every_cell_that_asks_has_its_question(path: Path) -> None:
+    """Where there is nothing to ask, one sentence says so, beside a picture that shows everything."""
+    asking = [cell for cell in chapter(path).cells if cell.cell_type == "code" and ASKS.search(cell.source)]
+    bare = [each for cell in asking for each in cell.outputs if "text/plain" in each.get("data", {})]
+    assert [each.data["text/plain"] for each in bare if each.data.keys() == {"text/plain"}] == []
 
 
 @each_chapter

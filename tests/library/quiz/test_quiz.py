@@ -219,3 +219,16 @@ def test_a_wrong_pick_is_told_what_is_true_of_just_it() -> None:
     assert "`b` asks for no gradient." in kept
     assert "`h` isn't a leaf, and nobody called `h.retain_grad()`." in kept
     assert kept.count("retain_grad keeps") <= 1, "what several picks show is said once"
+
+
+def test_a_tensor_may_be_asked_for_by_the_last_part_of_its_name_where_one_has_it() -> None:
+    with seegrad.record() as rec:
+        table = torch.nn.Embedding(3, 2)
+        weight = table.weight
+        table(torch.tensor([1]))
+    assert json.loads(ask(rec.recording, "versions", tensors=("weight",)).truth) == {"table.weight": weight._version}
+    with seegrad.record() as rec:
+        first, second = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+        second(first(torch.ones(1)))
+    with pytest.raises(QuestionError, match=r"named weight\."):
+        ask(rec.recording, "versions", tensors=("weight",))
