@@ -725,7 +725,9 @@ for write in (under_no_grad, by_detach, by_data):
 # else.
 
 # %% [markdown]
-# Optional: here is the first of the three, as a picture:
+# ### Optional: the first of the three, as a picture
+#
+# Here is the first of the three. **Predict** which of its lines the picture calls the culprit:
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see --as rec

@@ -93,7 +93,9 @@ class Sources:
 
     def _documents(self) -> None:
         """What is kept as Markdown beside the code: a link leads to a page, or becomes words where none is here."""
+        site = PurePosixPath("docs", "site", self.lang)
         written = dict(documents(self.root))
+        written |= {site / "errors" / path.name: f"errors/{path.stem}" for path in self.folder.glob("errors/*.md")}
         chapters = {
             PurePosixPath(f"notebooks/{lang}/{name}.ipynb"): f"course/{name}"
             for name in self._chapters()
