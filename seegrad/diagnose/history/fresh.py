@@ -15,8 +15,7 @@ def constants(recording: Recording, flow: Flow, shown: Frame) -> list[Cut]:
 
     None of a loss for which data was computed with: that has another reason to have no graph.
     """
-    ended = (each for each in recording.frames[: shown.index] if each.phase == "backward" and each.op != "grad")
-    if shown.place is None or all(each.place != shown.place for each in ended):
+    if not _has_ended(recording, shown):
         return []
     found = list[Cut]()
     for tensor in flow.behind(shown.inputs[:1], set()):
@@ -26,3 +25,9 @@ def constants(recording: Recording, flow: Flow, shown: Frame) -> list[Cut]:
         if made.op in MAKES:
             found.append(Cut(made, (tensor,), "constant"))
     return found
+
+
+def _has_ended(recording: Recording, shown: Frame) -> bool:
+    """Has a backward call on the same line run before?"""
+    before = (each for each in recording.frames[: shown.index] if each.phase == "backward" and each.op != "grad")
+    return shown.place is not None and any(each.place == shown.place for each in before)
