@@ -381,7 +381,7 @@ class BackwardRun:
         if kept and self._place is not None:
             tables.clues.append(Clue("buffer", frame.index, self._place, tuple(kept)))
         tables.raised(error_of(lines, inside, raised_on, given=given, handed=handed))
-        self._end([node for node in self._ran if node != failing])
+        self._end([node for node in self._ran if node != failing], returned=False)
 
     def done(self, result: Any) -> None:
         """The call returned."""
@@ -432,8 +432,8 @@ class BackwardRun:
                 frame = frames.of_run(saved.node)
                 frame.corrupted = tuple(sorted({*frame.corrupted, saved.index}))
 
-    def _end(self, ran: list[int]) -> None:
-        """The lap is over; what these Nodes had saved is gone, unless the graph was to be kept."""
+    def _end(self, ran: list[int], *, returned: bool = True) -> None:
+        """The lap is over, where it returned; what these Nodes had saved is gone, unless the graph was to be kept."""
         self._hear()
         if self._state.aftermath is not None and self._steep:
             self._state.aftermath.selected(self._number, self._selects)
@@ -442,7 +442,7 @@ class BackwardRun:
             self._state.stillness.ended(self._number)
         if not self._keeps_graph:
             self._tables.saved.release(ran)
-        self._state.end_backward(ran, self._place, asked=self._name != "backward")
+        self._state.end_backward(ran, self._place, ends_lap=returned and self._name == "backward")
 
 
 def _matters(node: NodeDraft, index: int) -> bool:

@@ -469,11 +469,11 @@ class RecordingState:
                 self._written_behind(unseen, place).backward = backward
         return [each.saved for each in answers if each.used]
 
-    def end_backward(self, ran: Sequence[int], place: Place | None, *, asked: bool) -> None:
-        """A backward call has returned or raised, after these Nodes: a lap is over; `asked`: `autograd.grad`."""
-        if place is not None and not asked:
+    def end_backward(self, ran: Sequence[int], place: Place | None, *, ends_lap: bool) -> None:
+        """A call has returned or raised, after these Nodes; `autograd.grad`, or one that raised, ends no lap."""
+        if place is not None and ends_lap:
             self.uses.windows.came(ran, self._began, place)
-        self._forgetting.lap(self._ways.get(self._backwards - 1), self._began, asked=asked)
+        self._forgetting.lap(self._ways.get(self._backwards - 1), self._began, ends=ends_lap)
 
 
 # -- `nn.Parameter(y)`: a new leaf on the bytes of a result. Nobody sees that call: it is told at the first use

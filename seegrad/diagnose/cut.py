@@ -18,6 +18,7 @@ from seegrad.diagnose.evidence import (
 )
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.history.flow import WRITTEN, Cut, Flow
+from seegrad.diagnose.history.fresh import constants
 from seegrad.diagnose.history.straight import Straight, straight_through
 from seegrad.diagnose.training.held import replacing
 from seegrad.model.recording import Diagnosis, Frame, Place, RaisedError, Recording, Route, Switch
@@ -41,6 +42,10 @@ NO_GRAPH_AS = {
         "{label} has no graph behind it: {given} left torch on {culprit}, and what comes back has no history."
     ),
     "nothing": marked("{label} has no graph behind it: none of the recorded tensors that led to it requires grad."),
+    "constant": marked(
+        "{label} has no graph behind it this time: {culprit} makes {given}, a constant, and nothing that learns led to "
+        "it; before, the backward call on {victim} had a way to go."
+    ),
     "early": marked(
         "{label} has no graph behind it: {culprit} has {given} require grad, but `{op}` had computed with it before."
     ),
@@ -165,6 +170,10 @@ MEND = {
         "and numpy only for what needs no gradient."
     ),
     "grad": marked("Pass `create_graph=True` to that call, so that its result can be differentiated again."),
+    "constant": marked(
+        "Where there is nothing to learn from, leave the backward call and the step out, or keep the way: what the "
+        "model gave, times 0, `output.sum() * 0`, in the constant's place."
+    ),
     "nothing": marked("Set `requires_grad=True` on the tensors you want a gradient for, before the forward runs."),
 }
 MEND["made"] = MEND["leaf"]
@@ -186,7 +195,7 @@ def find_cut(recording: Recording) -> Iterator[Diagnosis]:
             if off is not None:
                 yield describe_frozen(recording, off, frame)
             else:
-                cuts = cuts or flow.rebuilt()
+                cuts = cuts or flow.rebuilt() or constants(recording, flow, frame)
                 yield describe_cut(recording, cuts[0] if cuts else None, frame, frame.inputs[:1], CUT)
 
 

@@ -1,10 +1,11 @@
 """What a long program has left behind is forgotten, so that recording it takes no more memory than one lap.
 
 A lap ends when a backward call returns; `autograd.grad`, of which one lap may make many, ends one only where it's all
-that is called. Kept are the last two laps, the graph that still lives, and the Frames in which something went wrong; of
-older Frames only those in which something that still lives was made. However long what comes after a training is, a
-validation, an attack or another training, its last lap is kept: what is true of it doesn't depend on what follows. A
-training is known by the lines that its backward call came by.
+that is called, and so does a call that raises: what it fails by may lie in the lap before. Kept are the last two laps,
+the graph that still lives, and the Frames in which something went wrong; of older Frames only those in which something
+that still lives was made. However long what comes after a training is, a validation, an attack or another training, its
+last lap is kept: what is true of it doesn't depend on what follows. A training is known by the lines that its backward
+call came by.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ class Forgetting:
         self._ends: list[int] = []  # the Frames with which backward calls have ended since it was forgotten last
         self.look_at = PATIENCE  # so many Frames: before, there's nothing to do
 
-    def lap(self, way: Hashable, began: int, *, asked: bool) -> None:
-        """A backward call has returned that came by this way and began behind that Frame; `asked`: `autograd.grad`."""
+    def lap(self, way: Hashable, began: int, *, ends: bool) -> None:
+        """A call is over that came by this way and began behind that Frame: a backward that returned `ends` a lap."""
         self._ends.append(self._tables.frames.now)
         self._calls = [self._calls[-1], self._tables.frames.next]
         self._close(began)
-        if asked:
+        if not ends:
             return
         self._laps = [self._laps[-1], self._calls[-1]]
         self._last.pop(way, None)

@@ -1,4 +1,4 @@
-"""Probabilities, straight out of a softmax or sigmoid, given to a loss that takes logits, or their logarithms."""
+"""Probabilities, straight out of a softmax or sigmoid, given to what takes logits, or to a loss of their logarithms."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ GIVEN = {
         "{Culprit} makes probabilities, and `{loss}` on {victim} takes what it is given for their logarithms: without "
         "them its gradient isn't that of a likelihood, and a probability near 0 weighs no more than others."
     ),
+    "squeezed": marked(
+        "{Culprit} makes probabilities, and `{loss}` on {victim} makes probabilities of them once more, as if they "
+        "were logits: of numbers between 0 and 1 come such as lie close together, so the gradient is weak, and a loss "
+        "stays far from 0."
+    ),
 }
 ADVICE = {
     "twice": marked(
@@ -33,6 +38,7 @@ ADVICE = {
     "logarithm": marked(
         "If it is meant to learn these probabilities, give it their logarithms: `{logs}` of what `{op}` is given."
     ),
+    "squeezed": marked("Leave one of the two out: `{op}` here or `{loss}` there."),
 }
 
 TAKES = {
@@ -42,9 +48,12 @@ TAKES = {
     "nll_loss": ("logarithm", ""),
     "kl_div": ("logarithm", ""),
     "log_softmax": ("twice", "softmax"),
+    "softmax": ("squeezed", ""),
+    "sigmoid": ("squeezed", ""),
 }
-"""Loss, or its first half → what is amiss where it is given probabilities, and what it applies itself."""
+"""Loss, its first half, or what makes probabilities → what is amiss where it is given some, and what it applies."""
 
+SOFTMAXES = frozenset({"softmax", "log_softmax"})
 LOGS = {"softmax": "log_softmax", "sigmoid": "F.logsigmoid"}
 """Op that makes probabilities → the one that makes their logarithms."""
 
@@ -115,7 +124,7 @@ class _Given:
             else:
                 return None
         once = len({made.place for made in found}) == 1
-        by_itself = loss.op == "log_softmax" and any(made.op != "softmax" for made in found)  # of a gate, say
+        by_itself = loss.op in SOFTMAXES and any(made.op != "softmax" for made in found)  # of a gate, say
         return found[0] if once and not by_itself else None
 
     def _keeps_history(self, made: Frame) -> bool:

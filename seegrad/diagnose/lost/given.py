@@ -1,10 +1,15 @@
-"""An optimiser that was given only what doesn't require grad, and that nobody has ever switched off."""
+"""An optimiser that was given only what doesn't require grad, and that nobody has ever switched off.
+
+And a line that goes by the gradients of all Parameters, where some are None: Python's own error ends the program there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from seegrad.diagnose.evidence import made_at
+from seegrad.diagnose.cut import rewarded
+from seegrad.diagnose.evidence import is_trained, made_at
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.training.freezes import UNUSED, idle_steps
 from seegrad.diagnose.training.steps import names
@@ -42,3 +47,36 @@ def find_given(recording: Recording) -> Iterator[Diagnosis]:
             )
             facts: dict[str, Word] = {"leaves": names(recording, leaves)}
             yield finding.told(NEVER_ON, SWITCH_ON, facts)
+
+
+NONE = replace(UNUSED, severity="error")
+IS_NONE = marked(
+    "{Culprit} goes by the `.grad` of each Parameter, and that of {leaves} is None: no backward call has come to them, "
+    "since no loss that was gone back from was computed with them."
+)
+PASS_OVER = marked(
+    "Pass over what has none, `if p.grad is not None:`, as optimisers do; if they are to learn, let a loss be computed "
+    "with them."
+)
+
+
+@finder(order=12)
+def find_none(recording: Recording) -> Iterator[Diagnosis]:
+    """The line that read gradients when Python was given a None there, where others of the Parameters have got one."""
+    error = recording.error
+    if error is None or error.kind not in ("TypeError", "AttributeError") or "NoneType" not in error.text:
+        return
+    read = any(use.kind == "read" and use.place == error.place for use in recording.uses)
+    got, tensors = rewarded(recording) if read else set[int](), recording.tensors
+    without = [ref.id for ref in tensors if ref.parameter and is_trained(recording, ref.id) and ref.id not in got]
+    if got and without:
+        finding = Finding(
+            recording=recording,
+            kind=NONE,
+            frame=error.frame,
+            culprit=error.place,
+            victim=error.place,
+            tensor=without[0],
+        )
+        facts: dict[str, Word] = {"leaves": names(recording, without)}
+        yield finding.told(IS_NONE, PASS_OVER, facts)

@@ -10,6 +10,7 @@ from seegrad.diagnose.cut import roots_of
 from seegrad.diagnose.evidence import birthplace, errors_with, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.numbers.known import Span, shows
+from seegrad.diagnose.numbers.left_out import CLEANS
 from seegrad.diagnose.numbers.origins import Origin, Origins
 from seegrad.model.derivatives import STEEP as STEEP_NODES
 from seegrad.model.derivatives import stem
@@ -284,7 +285,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     recording, origin = origins.recording, arrival.origin
     given = _given(origin)
     why = _why(origins, origin)
-    made = origin.frame.place if origin.frame is not None and origin.frame.phase != "start" else None
+    made = _made_on(recording, origin) if origin.frame is not None and origin.frame.phase != "start" else None
     call, asked = _call_of(recording, arrival)
     finding = Finding(
         recording=recording,
@@ -308,6 +309,19 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
         "why": phrase(WHY[why], **facts) if why in WHY else "",
     }
     return finding.told(_said(why, origin), MEND[why], facts, **words)
+
+
+def _made_on(recording: Recording, origin: Origin) -> Place | None:
+    """The line to change: of what a function returns, the one that takes numbers out of that, where they are data's."""
+    frame = origin.frame
+    if frame is None or origin.left_out is None or frame.taken is None:
+        return frame.place if frame is not None else None
+    later, returned = recording.frames[frame.index :], set[int]()
+    for each in later:
+        returned.update(each.outputs if each.place == frame.place else ())
+        if each.place == frame.taken and each.op in CLEANS and not returned.isdisjoint(each.inputs):
+            return frame.taken
+    return frame.place
 
 
 def _call_of(recording: Recording, arrival: Arrival) -> tuple[Place | None, int | None]:

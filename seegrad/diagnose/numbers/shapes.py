@@ -59,6 +59,9 @@ SHAPED = frozenset(
 )
 """Ops that keep the numbers."""
 
+SHAPED_IN_PLACE = frozenset({"unsqueeze_", "squeeze_", "t_", "transpose_", "resize_", "swapaxes_", "swapdims_"})
+"""Ops after which a tensor hasn't the shape any more that it was made in."""
+
 ON_PURPOSE = re.compile(r"\bNone\b|newaxis|unsqueeze|keepdim|outer|(?:view|reshape)\([^()]*,\s*1\s*\)")
 """Code that makes the table's second dimension where it's needed."""
 
@@ -71,6 +74,7 @@ def find_crosswise(recording: Recording) -> Iterator[Diagnosis]:
     """A note for the first line of each loss that makes such a table of it."""
     told, met, tables = set[Place | None](), set[int](), _Tables(recording)
     for frame in recording.frames:
+        met.update(frame.inputs[:1] if frame.op in SHAPED_IN_PLACE else ())
         pair = crossed(recording, frame)
         if pair is None:
             continue

@@ -148,11 +148,15 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
 
 
 def _calls(recording: Recording) -> Iterator[list[Frame]]:
+    """Of a call that is forgotten what came last to a leaf may be left: nobody knows by which way."""
+    nodes = recording.nodes
     calls: dict[int, list[Frame]] = {}
     for frame in recording.frames:
         if frame.backward is not None and frame.phase == "backward" and frame.running is not None:
             calls.setdefault(frame.backward, []).append(frame)
-    yield from calls.values()
+    for frames in calls.values():
+        if any(nodes[frame.running].leaf is None for frame in frames if frame.running is not None):
+            yield frames
 
 
 class _Ways:
@@ -368,12 +372,12 @@ def _shaped(recording: Recording, node: Node) -> int:
 def _zeroed(recording: Recording, leaves: set[int]) -> Place | None:
     """The line that made the last of these leaves 0, where it is known."""
     storages = {recording.tensors[each].storage for leaf in leaves for each, _ in ancestors(recording, leaf)}
-    last: dict[int, Frame] = {}
+    last, steps = dict[int, Frame](), {use.place for use in recording.uses if use.kind == "stepped"}
     for frame in recording.frames:
-        if frame.phase in ("forward", "inplace") and frame.op != STEP:
-            fresh = (recording.tensors[each] for each in frame.outputs)
-            made = (ref.storage for ref in fresh if ref.frame == frame.index and ref.alias_of is None)
-            wrote = (recording.writes[each].storage for each in frame.writes)
+        if frame.phase in ("forward", "inplace") and frame.op != STEP and frame.place not in steps:
+            refs, inplace = (recording.tensors[each] for each in frame.outputs), frame.phase == "inplace"
+            made = (ref.storage for ref in refs if inplace or (ref.frame == frame.index and ref.alias_of is None))
+            wrote = (recording.writes[each].storage for each in frame.writes)  # those of long ago are forgotten
             last |= dict.fromkeys(storages.intersection([*made, *wrote]), frame)
     found = [frame for frame in last.values() if frame.op in ZEROES]
     return max(found, key=lambda frame: frame.index).place if found else None

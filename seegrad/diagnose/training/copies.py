@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from seegrad.diagnose.evidence import ancestors, dropped_call, label, line_of, made_at
+from seegrad.diagnose.evidence import ancestors, dropped_call, is_trained, label, line_of, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.training.freezes import arrivals, trained_step
 from seegrad.diagnose.training.steps import leaf_of, leaves_of, names
@@ -241,6 +241,10 @@ NOBODY_TAKES = {
     ),
 }
 NOBODY_TAKES["result"] = NOBODY_TAKES["parameter"]
+NOBODY_TAKES["shape"] = marked(
+    "{Culprit} makes {new_shape} of {label}, and nobody takes that: `{op}` returns it and leaves {label} as it is, "
+    "{shape}, so the loss that {victim} goes back from is computed of that."
+)
 WRITE_THEM = {
     "gradient": marked("If the gradient is to change, write into it: `{op}_` instead of `{op}`."),
     "chain": marked("If the gradient is to change, write the result into it: `.grad.copy_(…)`."),
@@ -250,6 +254,7 @@ WRITE_THEM = {
         "write what comes out into it, `….copy_(…)`."
     ),
     "result": marked("If what follows is to go on from the new numbers, take them up: `{name} = {name}.{op}(…)`."),
+    "shape": marked("If what follows is to go on in the new shape, take that up: `{name} = {name}.{op}(…)`."),
 }
 
 CHANGES = frozenset(
@@ -258,6 +263,12 @@ CHANGES = frozenset(
 )
 """Ops of which there is one that writes, `clamp_`; out of place, they are of use by their result alone."""
 
+SHAPES = frozenset(
+    {"squeeze", "unsqueeze", "view", "reshape", "flatten", "unflatten", "t", "transpose", "swapaxes", "swapdims"}
+    | {"permute", "movedim", "moveaxis", "expand"}
+)
+"""Ops that make another shape, and nothing else."""
+
 CHAINS = {"gradient": "chain", "parameter": "parameters"}
 
 OF_GRADIENT = re.compile(r"\.grad\b")
@@ -265,14 +276,16 @@ OF_GRADIENT = re.compile(r"\.grad\b")
 
 @finder(order=33)
 def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each line that is such a call and no more, of a gradient or Parameter that is used afterwards."""
+    """A note for each line that is such a call and no more, of a gradient or Parameter that is used afterwards.
+
+    Of a result too, and of a shape where what led to a loss stayed in the old one.
+    """
     told: set[Place | None] = set()
     for frame in recording.frames:
-        if frame.phase != "forward" or frame.op not in CHANGES or frame.place is None or frame.place in told:
+        if frame.phase != "forward" or frame.op not in CHANGES | SHAPES or frame.place is None or frame.place in told:
             continue
         given = dropped_call(frame.place.code, frame.op)
-        found = _of_gradient(recording, frame, given) or _of_parameter(recording, frame) if given else None
-        found = found or (_of_result(recording, frame) if given else None)
+        found = _dropped(recording, frame, given) if given else None
         if found is not None:
             told.add(frame.place)
             how, leaf, used = found
@@ -282,11 +295,37 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
             chain = how != "result" and "(" in given.replace(".detach()", "")
             way = CHAINS[how] if chain else how  # what is written there is new already
             facts: dict[str, Word] = {"how": way, "label": label(recording, leaf), "op": frame.op}
-            yield finding.told(NOBODY_TAKES[how], WRITE_THEM[way], facts)
+            shapes = {"shape": shape_of(recording, leaf), "new_shape": shape_of(recording, *frame.outputs[:1])}
+            yield finding.told(NOBODY_TAKES[how], WRITE_THEM[way], facts, **shapes)
 
 
 Used = tuple[str, int, Place | None]
 """Of a gradient or of a Parameter; whose, and the line that goes by it afterwards."""
+
+
+def shape_of(recording: Recording, *tensors: int) -> str:
+    """The shapes as they are written."""
+    return ", ".join(str(list(recording.tensors[each].shape)) for each in tensors)
+
+
+def _dropped(recording: Recording, frame: Frame, given: str) -> Used | None:
+    """What the call's statement lets go, where that is missing afterwards."""
+    if frame.op in SHAPES:
+        return _of_shape(recording, frame)
+    return _of_gradient(recording, frame, given) or _of_parameter(recording, frame) or _of_result(recording, frame)
+
+
+def _of_shape(recording: Recording, frame: Frame) -> Used | None:
+    """A tensor that is of another shape than what was made of it, and that something which learns is computed of."""
+    if not frame.inputs or not frame.outputs or is_trained(recording, frame.inputs[0]):
+        return None
+    tensor, tensors = frame.inputs[0], recording.tensors
+    if tensors[tensor].shape == tensors[frame.outputs[0]].shape:
+        return None
+    later = recording.frames[frame.index + 1 :]
+    takers = {node for each in later if each.phase == "forward" and tensor in each.inputs for node in each.nodes}
+    backward = next((each for each in later if each.running in takers), None) if takers else None
+    return None if backward is None else ("shape", tensor, backward.place)
 
 
 def _of_gradient(recording: Recording, frame: Frame, given: str) -> Used | None:

@@ -10,6 +10,7 @@ import ast
 import inspect
 from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType, FunctionType
+from typing import Any
 
 import torch
 
@@ -28,7 +29,7 @@ class UnheardBackwards:
 
     def __init__(self, tables: Tables, source: Source) -> None:
         self._tables, self._source = tables, source
-        self._seen: set[type] = set()
+        self._seen, self._read = set[type](), set[type]()
 
     def look(self, optimiser: torch.optim.Optimizer, reach: Reach) -> None:
         """The optimiser is about to step."""
@@ -42,13 +43,24 @@ class UnheardBackwards:
                 self._tables.clues.append(Clue("backward", self._tables.frames.now, place, found[:1], (owner,)))
 
     def _kinds(self, reach: Reach) -> Iterator[type]:
-        """The classes, not seen before, of the modules among variables and of their own."""
+        """The classes, not seen before, of modules among variables and of their own, and of those made for one call."""
         for frame in reach.frames:
-            for _, value in reach.of(frame):
-                for module in torch.nn.Module.modules(value) if is_a(value, torch.nn.Module) else ():
-                    if type(module) not in self._seen:
-                        self._seen.add(type(module))
-                        yield type(module)
+            for name, value in reach.of(frame):
+                kinds = [type(each) for each in torch.nn.Module.modules(value)] if is_a(value, torch.nn.Module) else ()
+                for kind in kinds or ([value] if self._is_made(name, value) else ()):
+                    if kind not in self._seen:
+                        self._seen.add(kind)
+                        yield kind
+
+    def _is_made(self, name: str, value: Any) -> bool:
+        """Is it a class of modules that its file's text makes one of: `Reverse(scale)(x)`, which no variable holds?"""
+        if not is_a(value, type) or value in self._read or not issubclass(value, torch.nn.Module):
+            return False
+        self._read.add(value)
+        code = _own(value)
+        inner = nodes(self._source.text(code.co_filename)) if code is not None and is_users(code.co_filename) else ()
+        calls = (each.func for each in inner if isinstance(each, ast.Call))
+        return any(isinstance(each, ast.Name) and each.id == name for each in calls)
 
     def _unheard(self, kind: type, frames: Sequence[FrameType]) -> Place | None:
         """The line of the method, where it's written for the engine and nobody calls it."""

@@ -1,8 +1,8 @@
 """A view where the dimensions were to change places: it leaves the numbers in their order, so they mix.
 
 `x.view(time, batch, -1)` of what is `(batch, time, …)` doesn't turn it: rows of one sample are read as another's. Told
-where the shape asked for is the old one with dimensions of different sizes exchanged, or where the classes' dimension
-was the second and is the last afterwards.
+where the shape asked for is the old one with dimensions of different sizes exchanged, where the classes' dimension was
+the second and is the last afterwards, or where a part of the last one, the heads of an attention, moves to the front.
 """
 
 from __future__ import annotations
@@ -28,6 +28,16 @@ EXCHANGED = marked(
     "off anew, so the dimensions don't change places, and what belongs to one sample is read as another's."
 )
 EXCHANGE = marked("If dimensions are to change places, use `.transpose(…)` or `.permute(…)`, and shape the result.")
+PARTS = marked(
+    "{Culprit} makes {new} of {label}, which is {old}: `{op}` leaves the numbers in their order and only counts them "
+    "off anew, so each of the {count} parts (the heads of an attention, say) holds some of the {rows} rows, cut into "
+    "pieces, and not its share of every row."
+)
+SPLIT_AND_EXCHANGE = marked(
+    "If each part is to have its share of every row, split the last dimension and have the parts change places: "
+    "`.view({batch}, {rows}, {count}, {share}).transpose(1, 2)`, and shape the result; on the way back the other way "
+    "round."
+)
 CLASSES = marked(
     "{Culprit} makes {new} of {label}, which is {old} with {count} classes in dimension 1: `{op}` leaves the numbers "
     "in their order and only counts them off anew, so a row of {count} holds one class at {count} places, not {count} "
@@ -52,14 +62,14 @@ def find_mixed(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each such line whose result a loss is computed of."""
     views = [frame for frame in recording.frames if frame.op in VIEWS and frame.phase == "forward" and frame.outputs]
     pairs = [(frame, *_shapes(recording, frame)) for frame in views if frame.inputs]
-    suspects = [each for each in pairs if _is_exchanged(each[1], each[2]) or _is_flat(each[1], each[2])]
+    suspects = [each for each in pairs if any(fits(each[1], each[2]) for fits in (_is_exchanged, _parts, _is_flat))]
     makers, told = Makers(recording), set[Place | None]()
     lost = _behind_losses(recording) if suspects else set[int]()
     for frame, old, new in suspects:
         if frame.place in told or not _leads_to(recording, makers, frame, lost):
             continue
         taken = _read_as_classes(recording, makers, frame, old)
-        if taken is not None or _is_exchanged(old, new):
+        if taken is not None or _is_exchanged(old, new) or _parts(old, new):
             told.add(frame.place)
             yield _describe(recording, frame, old, new, taken)
 
@@ -77,6 +87,19 @@ def _is_exchanged(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
     """
     before, after = ([size for size in shape if size > 1] for shape in (old, new))
     return before != after and sorted(before) == sorted(after) and len(set(before)) == len(before) > 2
+
+
+def _parts(old: tuple[int, ...], new: tuple[int, ...]) -> int:
+    """Into how many parts of rows that stay as many the last dimension goes, which come before the rows; 0: into none.
+
+    >>> _parts((8, 5, 6), (16, 5, 3)), _parts((8, 5, 6), (8, 2, 5, 3)), _parts((8, 2, 6), (8, 2, 2, 3))
+    (2, 2, 0)
+    """
+    if len(old) != 3 or len(new) not in (3, 4) or not all(old) or new[-2] != old[1] or old[-1] % (new[-1] or 1):
+        return 0
+    count = old[-1] // new[-1]
+    fits = new[:-2] in ((old[0] * count,), (old[0], count))
+    return count if fits and count > 1 < old[1] != count else 0
 
 
 def _is_flat(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
@@ -135,6 +158,10 @@ def _describe(
     )
     facts: dict[str, Word] = {"label": label(recording, frame.inputs[0]), "op": frame.op}
     words: dict[str, Word] = {"old": said(old), "new": said(new)}
+    count = _parts(old, new)
+    if count:
+        sizes: dict[str, Word] = {"batch": old[0], "rows": old[1], "count": count, "share": new[-1]}
+        return finding.told(PARTS, SPLIT_AND_EXCHANGE, facts, **sizes, **words)
     if taken is None:
         return finding.told(EXCHANGED, EXCHANGE, facts, **words)
     line = finding.line(taken.place)
