@@ -200,7 +200,7 @@ class Files:
 
     def watch(self) -> None:
         """From here on it is noticed. The course's own files lie here already."""
-        tempfile.gettempdir()  # who asks first opens a file under a lock: from within the hook, it would wait for itself
+        tempfile.gettempdir()  # to find it opens a file, under a lock: within the hook that would wait for itself
         sys.addaudithook(self._audited)
         for name in ("stat", "lstat", "access"):
             setattr(os, name, self._looking(getattr(os, name)))
