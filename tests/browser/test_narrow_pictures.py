@@ -272,6 +272,17 @@ def test_a_picture_opens_as_large_as_its_words_need_also_where_it_asks(
         assert readable(tab), (width, height)
 
 
+@pytest.mark.parametrize("name", one_in(2, ["written", "gan", "l1_l4", "residual"]))
+def test_what_failed_opens_as_large_as_its_words_need(name: str, tab: Page, tmp_path: Path) -> None:
+    """Before a key is pressed, where what failed, what it had saved and the write are wider than their box, too."""
+    text = page_text(chain(0) if name == "written" else portrait(name))
+    for width in (400, 480, 560):
+        tab.set_viewport_size({"width": width, "height": 800})
+        visit(tab, tmp_path, text)
+        assert readable(tab), width
+        assert tab.evaluate(BETWEEN, [".nd[data-s=e]", ".sg-cv"]), "what failed is in sight"
+
+
 def test_an_exercise_opens_as_large_as_its_words_need(tab: Page, tmp_path: Path) -> None:
     tab.set_viewport_size({"width": 880, "height": 800})
     for each in picked("01_computational_graphs"):

@@ -11,7 +11,7 @@ import { inspector } from "./inspector";
 import { type Focus, picture, SIGNS } from "./picture";
 import { type Draft, kindOf, type Marked, marksOf } from "../state/kinds";
 import { type Answer, answerOf, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
-import { drawnAt, isWrong, lastFix, lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
+import { drawnAt, lastFix, lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
 import { type Event, lastStep, reduce, type State } from "../state/machine";
 import { strip } from "./passes";
 import { track } from "./track";
@@ -234,7 +234,6 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */
   function inSight() {
     const view = `${state().step} ${pic.box.clientWidth}`;
-    if (fresh && !asks() && isWrong(scene.frames[state().step])) size.together(pic.about());
     if (begun < 0) begun = state().step;
     if (!asks()) pic.reveal(begins() ? [] : undefined);
     else if (view !== asked) pic.reveal([...pic.about(), ...pic.parts().filter((part) => part.dataset.s !== "g" && labelOf(question!, pic.idOf(part)))]);
