@@ -70,6 +70,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let fresh = true; // is this what was seen first?
   let begun = -1; // and at which step?
   const found = scene.frames.some((frame) => frame.severity);
+  let kept = ""; // how wide the player was when its words were highest
   let asked = ""; // where and how wide the picture was when it last asked: what is clicked then doesn't move
 
   const answer = (): Answer | null => {
@@ -233,6 +234,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
 
   /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */
   function inSight() {
+    keep();
     const view = `${state().step} ${pic.box.clientWidth}`;
     if (begun < 0) begun = state().step;
     if (!asks()) pic.reveal(begins() ? [] : undefined);
@@ -244,6 +246,14 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const { step } = state();
     if (step !== wanted.step) wanted = { step, line: scene.frames[step]?.culprit ?? scene.frames[step]?.noted ?? -1 };
     lineInSight(code.children[wanted.line], AROUND_LINES); // where there is no room for both
+  }
+
+  /** The words' room never shrinks from step to step: a page that grew shorter would move under its reader. What is opened for a part takes its own. */
+  function keep() {
+    const width = `${root.clientWidth} ${root.className}`;
+    if (width !== kept) root.style.removeProperty("--kept");
+    kept = width;
+    if (!state().selected && !document.fullscreenElement) root.style.setProperty("--kept", `${foot.offsetHeight}px`);
   }
 
   function lineInSight(found: Element | null | undefined, above = 0) {
