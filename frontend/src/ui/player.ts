@@ -317,7 +317,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     else if (event.shiftKey && /^Arrow(Left|Right)$/.test(event.key) && scene.passes.length) send({ kind: "passes", by: event.key === "ArrowLeft" ? -1 : 1 });
     else if (KEYS[event.key]) send(KEYS[event.key]!);
     else if (event.key === " " && target.tagName !== "BUTTON") send({ kind: "toggle" });
-    else if (event.key === "Escape") state().selected || state().level ? send({ kind: "escape" }) : target.blur();
+    else if (event.key === "Escape" && (state().selected || state().level)) send({ kind: "escape" }); // with nothing to let go of, the focus stays
     else return false;
     return true;
   }
