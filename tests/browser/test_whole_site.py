@@ -165,7 +165,7 @@ PASTED = (
     'File "/home/me/train.py", line 142, in main\n    loss.backward()\n{type}: {said}',
     "我的 backward() 报错：{said}",
 )
-TAILS = {  # of a message whose first words were left out, of other operations and versions than the site's programs have
+TAILS = {  # of a message whose first words were left out, also of an operation that no page names
     "is at version 2; expected version 1 instead": "modified_inplace",
     "SigmoidBackward0 is at version 2; expected version 1": "modified_inplace",
     "AddmmBackward0, is at version 2; expected version 1": "modified_inplace",
