@@ -34,6 +34,21 @@ LONG = [
 ]
 
 
+# where each row of a wrapped line begins, blanks aside
+ROWS_LEFT_PX = r"""(line) => {
+    const rows = new Map();
+    const texts = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) for (const { index } of texts.currentNode.data.matchAll(/\S/g)) {
+        const range = new Range();
+        range.setStart(texts.currentNode, index);
+        range.setEnd(texts.currentNode, index + 1);
+        const { left, bottom } = range.getBoundingClientRect();
+        rows.set(Math.round(bottom), Math.min(left, rows.get(Math.round(bottom)) ?? Infinity));
+    }
+    return [...rows.values()];
+}"""
+
+
 @pytest.fixture
 def tab(browser: Browser) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": LAB_CELL_PX + 34, "height": 700}, reduced_motion="reduce")
@@ -238,6 +253,15 @@ def test_a_long_line_wraps_inside_its_pane(kind: str | None, tab: Page, tmp_path
     assert height_px in {40, 60, 80}, "whole rows"
     assert room_px == used_px
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_what_is_wrapped_goes_on_further_in_than_its_line_began(tab: Page, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": 400, "height": 700})
+    code = "for _ in range(1):\n    if True:\n        y = w.exp() * 2 + w.sin() * 3 + w.cos() * 4 + w.tanh() * 5"
+    visit(tab, tmp_path, page_text(record(Portrait("deep", "w = torch.ones(2)", code))))
+    lefts = tab.locator(".sg-cd li").last.evaluate(ROWS_LEFT_PX)
+    assert len(lefts) > 1
+    assert min(lefts[1:]) >= lefts[0] + 10
 
 
 def test_a_long_row_that_fails_at_its_start_is_shown_there(tab: Page, tmp_path: Path) -> None:

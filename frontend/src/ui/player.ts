@@ -135,7 +135,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const size = zoom(pic, () => root, w);
   const map = minimap(pic);
   const file = save(() => pic.box.querySelector("svg"), () => root, w);
-  const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
+  const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number, style: `--in:${text.search(/\S|$/)}ch` }, text)));
   const foot = h("div", { class: "sg-ft" }, code, exercise ? "" : info.element);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons, file.element);
