@@ -64,7 +64,6 @@ def tab(browser: Browser) -> Iterator[Page]:
 @pytest.mark.parametrize("name", one_in(2, ["l1_l4", "data", "loop"]))
 def test_it_fits_into_a_cell_of_any_width(name: str, tab: Page, tmp_path: Path) -> None:
     visit(tab, tmp_path, page_text(record(SHOWN[name])))
-    tab.keyboard.press("1")  # as large as it is to be read: the first view of a failure may be smaller
     for width_px in CELLS_PX:
         tab.set_viewport_size({"width": width_px + 32, "height": 800})
         seen: dict[str, Any] = tab.evaluate(MEASURE)

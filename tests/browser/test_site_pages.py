@@ -18,6 +18,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from nbjudge_tests.session import one_in
+from tests.browser.test_narrow_pictures import ROWS_LEFT_PX
 from tests.browser.test_pictures import AXE, needs_axe
 from tests.browser.test_site_in_browser import open_page, tab
 from tools.course.offline_page import Way, chapter_page
@@ -107,6 +108,18 @@ def test_every_choice_of_two_lines_is_there(site: Path, tab: Page) -> None:
             seen.add(tuple(tab.locator(".sw-now").all_inner_texts()))
     assert len(seen) == 3  # retain_graph changes nothing where the state is detached
     assert wrong == []
+
+
+def test_in_a_narrow_window_what_is_wrapped_goes_on_further_in_than_its_line_began(site: Path, tab: Page) -> None:
+    tab.set_viewport_size({"width": 320, "height": 700})
+    wrapped = 0
+    for name in ("each_with_all", "hidden_state"):
+        open_page(tab, site / "gallery" / f"{name}.html")
+        for code in tab.locator(".sw-code code").all():
+            first, *others = code.evaluate(ROWS_LEFT_PX) or [0]
+            wrapped += len(others)
+            assert all(left >= first + 10 for left in others), code.inner_text()
+    assert wrapped > 3
 
 
 @pytest.mark.parametrize("name", [f"gallery/{name}.html" for name in NAMES] + ["index.html", "zh_CN/index.html"])

@@ -165,6 +165,15 @@ PASTED = (
     'File "/home/me/train.py", line 142, in main\n    loss.backward()\n{type}: {said}',
     "我的 backward() 报错：{said}",
 )
+TAILS = {  # of a message whose first words were left out, also of an operation that no page names
+    "is at version 2; expected version 1 instead": "modified_inplace",
+    "SigmoidBackward0 is at version 2; expected version 1": "modified_inplace",
+    "AddmmBackward0, is at version 2; expected version 1": "modified_inplace",
+    "If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad()": "non_leaf_grad",
+    "Set allow_unused=True if this is the desired behavior.": "not_used",
+    "Use tensor.detach().numpy() instead.": "numpy_call",
+    "Saved intermediate values of the graph are freed when you call .backward()": "second_time",
+}
 CHINESE = {
     "叶子张量": "course/02_leaf_tensors",
     "原地操作": "course/04_inplace_and_version",
@@ -212,6 +221,12 @@ def test_an_error_that_is_pasted_with_words_around_it_finds_its_page(lang: str, 
             if f"errors/{name}" not in found[:3]:
                 missed.append((name, form, found[:3]))
     assert missed == []
+
+
+@pytest.mark.parametrize("lang", ["", "zh_CN"])
+def test_the_tail_of_an_error_alone_finds_its_page(lang: str, site: Path, tab: Page) -> None:
+    found = {tail: searched(tab, site / lang, tail)[:3] for tail in TAILS}
+    assert {tail: pages for tail, pages in found.items() if f"errors/{TAILS[tail]}" not in pages} == {}
 
 
 def test_a_chapter_s_parts_are_led_to_and_found(site: Path, tab: Page) -> None:

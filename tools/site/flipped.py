@@ -97,17 +97,21 @@ def _told(what: str, said: str, lang: str) -> str:
 
 
 def _lines(program: FlippedProgram) -> list[tuple[int, str, str, list[tuple[int, str]]]]:
-    """(number, HTML, indentation, alternatives as HTML) of each line."""
+    """(number, HTML, its indentation as an attribute, alternatives as HTML) of each line."""
     options = {each.line: each.options for each in program.alternatives}
     return [
         (
             number,
             coloured(line),
-            line[: len(line) - len(line.lstrip())],
+            _indented(len(line) - len(line.lstrip())),
             [(k, coloured(each.strip())) for k, each in enumerate(options.get(number, ()))],
         )
         for number, line in enumerate(program.lines, 1)
     ]
+
+
+def _indented(blanks: int) -> str:
+    return f' style="--in: {blanks}ch"' if blanks else ""
 
 
 def coloured(code: str) -> str:

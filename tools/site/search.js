@@ -1,7 +1,8 @@
 /**
  * Which pages a search finds, instead of Sphinx's rule that a page has every word: who pastes an error has words of his
  * own in it, and a pair of Chinese characters may straddle two words. A word weighs more the rarer it is, more in a
- * title, most where all of the page's title was asked for. What has much less of the words than the best page isn't shown.
+ * title, most where all of the page's title was asked for; what torch calls an operation is the learner's own, and weighs
+ * less. What has much less of the words than the best page isn't shown.
  */
 "use strict";
 
@@ -9,6 +10,8 @@ const IN_TITLE = 3;
 const WHOLE_TITLE = 6;
 const NEARLY = 2 / 3;
 const PART = 0.5; // of a word's weight, where it is only a part of others
+const OPERATION = /backward\d+$/;
+const OWN = 0.25; // of an operation's weight
 
 Search.performTermsSearch = (words) => {
   const { docnames, titles, filenames } = Search._index;
@@ -18,7 +21,7 @@ Search.performTermsSearch = (words) => {
   for (const word of words) {
     const { inText, inTitles, share } = placesOf(word);
     const pages = new Set([...inText, ...inTitles]);
-    const weight = share * Math.log(1 + docnames.length / pages.size);
+    const weight = share * (OPERATION.test(word) ? OWN : 1) * Math.log(1 + docnames.length / pages.size);
     if (pages.size) most += weight;
     for (const page of pages) {
       const so = found.get(page) ?? { has: 0, score: 0 };

@@ -40,7 +40,7 @@ interface Timed { element: SVGElement; since: number; until: number; at: string[
 interface Wire { element: SVGElement; ends: string[]; flows: boolean }
 interface Drawing { svg: SVGSVGElement; keys: SVGElement[]; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[] }
 
-export const AROUND_PX = 28; // a part's tags stand beside and below it
+const AROUND_PX = 28; // a part's tags stand beside and below it
 const NEAR_PX = [0, 2, -2, 4, -4];
 const AXES = [["left", "width", "scrollLeft"], ["top", "height", "scrollTop"]] as const;
 

@@ -11,7 +11,7 @@ import { inspector } from "./inspector";
 import { type Focus, picture, SIGNS } from "./picture";
 import { type Draft, kindOf, type Marked, marksOf } from "../state/kinds";
 import { type Answer, answerOf, emptyDraft, isComplete, isEvidence, isPicked, labelOf, pick, type } from "../state/quiz";
-import { drawnAt, isWrong, lastFix, lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
+import { drawnAt, lastFix, lastWrong, levelAt, levelInSight, readScene, type Scene } from "../state/scene";
 import { type Event, lastStep, reduce, type State } from "../state/machine";
 import { strip } from "./passes";
 import { track } from "./track";
@@ -70,6 +70,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let fresh = true; // is this what was seen first?
   let begun = -1; // and at which step?
   const found = scene.frames.some((frame) => frame.severity);
+  let kept = ""; // how wide the player was when its words were highest
   let asked = ""; // where and how wide the picture was when it last asked: what is clicked then doesn't move
 
   const answer = (): Answer | null => {
@@ -134,7 +135,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const size = zoom(pic, () => root, w);
   const map = minimap(pic);
   const file = save(() => pic.box.querySelector("svg"), () => root, w);
-  const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number }, text)));
+  const code = h("ol", { class: "sg-cd", "aria-label": w.code }, ...scene.code.map(([number, text]) => h("li", { "data-n": number, value: number, style: `--in:${text.search(/\S|$/)}ch` }, text)));
   const foot = h("div", { class: "sg-ft" }, code, exercise ? "" : info.element);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons, file.element);
@@ -233,8 +234,8 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
 
   /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */
   function inSight() {
+    keep();
     const view = `${state().step} ${pic.box.clientWidth}`;
-    if (fresh && !asks() && isWrong(scene.frames[state().step])) size.together(pic.about());
     if (begun < 0) begun = state().step;
     if (!asks()) pic.reveal(begins() ? [] : undefined);
     else if (view !== asked) pic.reveal([...pic.about(), ...pic.parts().filter((part) => part.dataset.s !== "g" && labelOf(question!, pic.idOf(part)))]);
@@ -245,6 +246,14 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const { step } = state();
     if (step !== wanted.step) wanted = { step, line: scene.frames[step]?.culprit ?? scene.frames[step]?.noted ?? -1 };
     lineInSight(code.children[wanted.line], AROUND_LINES); // where there is no room for both
+  }
+
+  /** The words' room never shrinks from step to step: a page that grew shorter would move under its reader. What is opened for a part takes its own. */
+  function keep() {
+    const width = `${root.clientWidth} ${root.className}`;
+    if (width !== kept) root.style.removeProperty("--kept");
+    kept = width;
+    if (!state().selected && !document.fullscreenElement) root.style.setProperty("--kept", `${foot.offsetHeight}px`);
   }
 
   function lineInSight(found: Element | null | undefined, above = 0) {
@@ -308,7 +317,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     else if (event.shiftKey && /^Arrow(Left|Right)$/.test(event.key) && scene.passes.length) send({ kind: "passes", by: event.key === "ArrowLeft" ? -1 : 1 });
     else if (KEYS[event.key]) send(KEYS[event.key]!);
     else if (event.key === " " && target.tagName !== "BUTTON") send({ kind: "toggle" });
-    else if (event.key === "Escape") state().selected || state().level ? send({ kind: "escape" }) : target.blur();
+    else if (event.key === "Escape" && (state().selected || state().level)) send({ kind: "escape" }); // with nothing to let go of, the focus stays
     else return false;
     return true;
   }

@@ -1,20 +1,17 @@
 /** How large the picture is drawn: as large as its numbers need until all of it at once, or another size, is wanted; moved by dragging; all of the screen. */
 import { h, icon, type IconName, quiet } from "./dom";
-import { AROUND_PX, type Picture } from "./picture";
+import type { Picture } from "./picture";
 import type { Words } from "./words";
 
 const STEP = 1.25;
 const SMALLEST = 0.1;
 const LARGEST = 4;
-const READABLE = 0.7; // smaller than that nothing is drawn unasked
 const DRAG_PX = 4; // less is a click
 
 export interface Zoom {
   buttons: HTMLElement[];
   /** Draw what has just been put into the box as large as everything; all of it is what was seen at once when that was wanted, no other level. */
   show(level: string): void;
-  /** Draw it smaller, until a size is asked for, where that brings more of these parts in sight together, the first ones first. */
-  together(parts: Element[]): void;
   /** `+`, `-`, `0` (all of it), `1` (to read it); false for any other key. */
   key(key: string): boolean;
 }
@@ -24,7 +21,6 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
   let scale = 1;
   let fitting = false;
   let shown: string | undefined; // the level
-  let asked = false; // has a size been asked for?
   const svg = () => box.firstElementChild as SVGSVGElement | null;
   const sizes = (): [number, number] => [Number(svg()?.getAttribute("width")) || 1, Number(svg()?.getAttribute("height")) || 1];
 
@@ -45,7 +41,7 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
     const next = Math.max(SMALLEST, Math.min(LARGEST, wanted));
     const grown = next / scale;
     const [left, top] = [(box.scrollLeft + x) * grown - x, (box.scrollTop + y) * grown - y];
-    [scale, fitting, asked] = [next, false, true];
+    [scale, fitting] = [next, false];
     show();
     [box.scrollLeft, box.scrollTop] = [left, top];
   };
@@ -56,21 +52,7 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
     if (x >= 0 && x <= view.width && y >= 0 && y <= view.height) to(scale * factor, x, y);
     else to(scale * factor);
   };
-  const fitAll = () => { fitting = asked = true; show(); };
-  const together = (parts: Element[]) => {
-    if (asked || !box.clientWidth) return;
-    const room = [box.clientWidth, parseFloat(getComputedStyle(box).maxHeight) || box.clientHeight].map((px) => px - 2 * AROUND_PX - 1);
-    let seen = [Infinity, Infinity, -Infinity, -Infinity];
-    let next = 1;
-    for (const part of parts) {
-      const { left, top, right, bottom } = part.getBoundingClientRect();
-      const all = [left, top, right, bottom].map((edge, k) => Math[k < 2 ? "min" : "max"](edge, seen[k]!));
-      const fits = Math.min(1, ...room.map((px, k) => (px * scale) / (all[k + 2]! - all[k]!)));
-      if (fits >= READABLE) [seen, next] = [all, fits];
-    }
-    scale = next;
-    show();
-  };
+  const fitAll = () => { fitting = true; show(); };
   const all = () => (fitting ? to(1) : fitAll());
 
   const KEYS: Record<string, () => void> = { "+": () => by(STEP), "=": () => by(STEP), "-": () => by(1 / STEP), 0: fitAll, 1: () => to(1) };
@@ -90,7 +72,7 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
   drag(box, (target) => !pic.partAt(target));
 
   return {
-    show, together,
+    show,
     key: (key) => { KEYS[key]?.(); return key in KEYS; },
     buttons: [button("less", w.less, KEYS["-"]!), button("more", w.more, KEYS["+"]!), button("fit", w.fit, all), button("full", w.full, full)],
   };

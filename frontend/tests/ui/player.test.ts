@@ -175,6 +175,14 @@ describe("the player", () => {
     key($(".fn"), "Enter");
     expect($(".fn").classList.contains("sel")).toBe(true);
   });
+  it("keeps the focus at an Escape that has nothing to let go of, so that the arrows go on", () => {
+    start(scene(), 1);
+    $(".leaf").focus();
+    for (const name of ["Enter", "Escape", "Escape", "Escape"]) key($(".leaf"), name);
+    expect(document.activeElement).toBe($(".leaf"));
+    key(document.activeElement as Element, "ArrowRight");
+    expect($(".sg-tl input").getAttribute("aria-valuetext")).toContain("3 of");
+  });
   it("walks over the parts that are there", () => {
     start(scene(), 0);
     $(".leaf").focus();
