@@ -133,7 +133,7 @@ def test_each_step_brings_its_part_into_sight_and_the_page_stays(tab: Page, tmp_
     assert tab.evaluate("scrollY") == place
 
 
-@pytest.mark.parametrize("width", one_in(2, [400, 1280, 800]))
+@pytest.mark.parametrize("width", one_in(2, [1280, 800]))
 def test_a_step_that_says_less_leaves_the_page_as_high_as_it_was(width: int, tab: Page, tmp_path: Path) -> None:
     """The page is at its end: were it to grow shorter, the bar would move under the reader's pointer."""
     tab.set_viewport_size({"width": width, "height": 500})
