@@ -204,13 +204,18 @@ def _switches(tables: Tables, horizon: int, beside: Set[int]) -> list[SwitchDraf
 def _uses(tables: Tables, horizon: int, beside: Set[int]) -> list[GradientUseDraft]:
     """The new ones, and of the old steps each line's last, where none of its leaves is stepped any more.
 
-    A model that was trained before and is used now has been held by an optimiser.
+    A model that was trained before and is used now has been held by an optimiser. Several optimisers may step on one
+    line, each the last for its own leaves, as long as these live.
     """
     new = [use for use in tables.uses if use.frame >= horizon or use.frame in beside]
     stepped = {leaf for use in new if use.kind == "stepped" for leaf, _ in use.tensors}
     old = (use for use in tables.uses if use.frame < horizon and use.frame not in beside)
-    last = {use.place: use for use in old if use.kind == "stepped"}
+    last = {(use.place, _living(tables, use)): use for use in old if use.kind == "stepped"}
     return [*(use for use in last.values() if stepped.isdisjoint(leaf for leaf, _ in use.tensors)), *new]
+
+
+def _living(tables: Tables, use: GradientUseDraft) -> tuple[int, ...]:
+    return tuple(leaf for leaf, _ in use.tensors if tables.tensors.alive(leaf) is not None)
 
 
 def _needed_frames(tables: Tables, nodes: set[int], writes: set[int], tensors: set[int]) -> set[int]:

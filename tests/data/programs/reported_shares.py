@@ -125,3 +125,24 @@ def s_legal_adapter_of_a_long_training():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+# -- two optimisers that take turns on one line
+
+
+@program()
+def s_legal_optimisers_that_take_turns():
+    """What the last turns leave alone has been stepped in turns before them, long ago."""
+    near, far = nn.Linear(4, 3), nn.Linear(4, 3)
+    optimizers = [torch.optim.Adam(each.parameters(), lr=3e-3) for each in (near, far)]
+    for turn in (0, 1):
+        for _lap in range(40):
+            x = torch.randn(8, 4)
+            near.zero_grad()
+            far.zero_grad()
+            score = torch.tanh(near(x)) + torch.tanh(far(x.flip(1)))
+            for _fold in range(8):
+                score = torch.tanh(score * 0.9 + 0.1)
+            loss = (score - x[:, :3]).square().mean()
+            loss.backward()
+            optimizers[turn].step()
