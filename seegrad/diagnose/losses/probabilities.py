@@ -86,11 +86,17 @@ class Mistake:
 
 @finder(order=14)
 def find_probabilities(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each line that makes them, with the first such loss."""
+    """A note for each line that makes them, with the first such loss.
+
+    `a.sigmoid().sigmoid()` is a function as good as any, where no optimiser trains by it.
+    """
     ways: _Given | None = None
     told = set[Place | None]()
+    trains = any(use.kind == "stepped" for use in recording.uses)
     for frame in recording.frames:
         if frame.op not in TAKES or not frame.nodes or not frame.inputs:
+            continue
+        if TAKES[frame.op][0] == "squeezed" and not trains:
             continue
         ways = ways or _Given(recording)
         made = ways.source(frame)
