@@ -35,6 +35,9 @@ STAND_IN = "<recorded call>"
 
 DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
+BRANCHES = ast.ExceptHandler | ast.match_case
+"""Parts of statements that hold statements and are none."""
+
 ATTEMPTS = 5
 """How often a text is parsed that another thread's parsing has disturbed."""
 
@@ -444,30 +447,31 @@ def statements(text: str, first: int, last: int) -> list[ast.Assign | ast.AugAss
     return sorted((each for each in simple if first <= each.lineno < last), key=lambda each: each.lineno)
 
 
-def loop_around(text: str, first: int, last: int) -> tuple[int, int]:
-    """The first line in the innermost loop that holds both lines, and the line after it; of none the lines themselves.
-
-    >>> loop_around("for x in y:\\n    a = 1\\n    b = 2\\n    c = 3\\n", 2, 3)
-    (2, 5)
-    """
-    around = [
-        (each.body[0].lineno, (each.body[-1].end_lineno or last) + 1)
-        for each in nodes(text)
-        if isinstance(each, ast.For | ast.AsyncFor | ast.While)
-    ]
-    return max((each for each in around if each[0] <= first and last < each[1]), default=(first, last + 1))
-
-
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def nodes(text: str) -> tuple[ast.AST, ...]:
     """Every node of a program's tree; none of what doesn't parse."""
     return tuple(_nodes(text))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def definitions(text: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, ...]:
     """Its functions and classes."""
     return tuple([each for each in nodes(text) if isinstance(each, DEFINITIONS)])
+
+
+def around(text: str, line: int) -> list[ast.AST]:
+    """The module and the statements in it that hold a line, the outermost first.
+
+    >>> [type(each).__name__ for each in around("for x in y:\\n    a = 1\\n    b = 2\\n", 2)]
+    ['Module', 'For', 'Assign']
+    """
+    found = list(nodes(text)[:1])
+    for each in found:  # grows
+        parts = [inner for inner in ast.iter_child_nodes(each) if not isinstance(inner, ast.expr)]
+        parts += [inner for part in parts if isinstance(part, BRANCHES) for inner in part.body]
+        held = (inner for inner in parts if isinstance(inner, ast.stmt))
+        found += [inner for inner in held if inner.lineno <= line <= (inner.end_lineno or 0)]
+    return found
 
 
 def _nodes(text: str) -> Iterator[ast.AST]:

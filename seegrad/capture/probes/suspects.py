@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from types import FrameType
 
-from seegrad.capture.probes.places import PLAIN, Source, loop_around, nodes, statements, write_rank
+from seegrad.capture.probes.places import PLAIN, Source, nodes, statements, write_rank
 from seegrad.model.recording import Place
 
 LONGEST = 5_000
@@ -91,12 +91,26 @@ def _stretches(source: Source, before: tuple[At, ...], now: tuple[At, ...]) -> I
         if after > line:
             yield file, line, after
             continue
-        first, last = loop_around(source.text(file), after, line) if after < line else (line, line + 1)
+        first, last = _loop_around(source.text(file), after, line) if after < line else (line, line + 1)
         yield file, line, last
         yield file, first, after
     for (file, start), line in reversed(are.items()):
         if (file, start) not in were:
             yield file, start + 1, line
+
+
+def _loop_around(text: str, first: int, last: int) -> tuple[int, int]:
+    """The first line in the innermost loop that holds both lines, and the line after it; of none the lines themselves.
+
+    >>> _loop_around("for x in y:\\n    a = 1\\n    b = 2\\n    c = 3\\n", 2, 3)
+    (2, 5)
+    """
+    around = [
+        (each.body[0].lineno, (each.body[-1].end_lineno or last) + 1)
+        for each in nodes(text)
+        if isinstance(each, ast.For | ast.AsyncFor | ast.While)
+    ]
+    return max((each for each in around if each[0] <= first and last < each[1]), default=(first, last + 1))
 
 
 def _calls(file: str, statement: ast.stmt, called: Collection[tuple[str, int]]) -> bool:

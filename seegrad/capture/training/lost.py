@@ -11,9 +11,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import TypeGuard
 
-from seegrad.capture.probes.places import Source, nodes
+from seegrad.capture.probes.places import Source, around, definitions, nodes
 from seegrad.capture.probes.source_text import stored_at
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft
@@ -48,8 +47,9 @@ def tell_lost(tables: Tables, source: Source) -> None:
 
 def _is_read(source: Source, place: Place, name: str) -> bool:
     """Does any other line of the function around read that name? In one whose text is unknown, one may."""
-    around = [each for each in nodes(source.text(place.file)) if _holds(each, place.line)]
-    scope = next((each for each in reversed(around) if isinstance(each, Scope)), None)
+    scope = next(
+        (each for each in reversed(around(source.text(place.file), place.line)) if isinstance(each, Scope)), None
+    )
     return scope is None or any(getattr(each, "lineno", 0) != place.line for each in _reads(scope, name))
 
 
@@ -127,10 +127,10 @@ def _is_term(tables: Tables, tensor: int) -> bool:
 
 def _unread(source: Source, place: Place) -> str:
     """The name that a line gives its result, or whose copy it writes to; empty where anything may read that."""
-    around = [each for each in nodes(source.text(place.file)) if _holds(each, place.line)]
-    scope = next((each for each in reversed(around) if isinstance(each, Scope)), None)
-    statement = next((each for each in reversed(around) if isinstance(each, ast.stmt)), None)
-    loops = any(isinstance(each, ast.For | ast.While) for each in around)
+    within = around(source.text(place.file), place.line)
+    scope = next((each for each in reversed(within) if isinstance(each, Scope)), None)
+    statement = next((each for each in reversed(within) if isinstance(each, ast.stmt)), None)
+    loops = any(isinstance(each, ast.For | ast.While) for each in within)
     if scope is None or statement is None or (isinstance(scope, ast.Module) and not loops):
         return ""  # another cell, or who imports it, may read what a file has made at last
     match statement:
@@ -214,21 +214,21 @@ def tell_overwritten(tables: Tables, source: Source) -> None:
 
 def _stored_over(source: Source, made: Place, taken: Place) -> list[tuple[Place, str]]:
     """(line, name): the one that names what the functions around these lines return, and whose name is given anew."""
-    every = nodes(source.text(taken.file))
-    defined = {each.name for each in every if isinstance(each, ast.FunctionDef | ast.ClassDef)}
-    functions = {each.name for line in (made, taken) for each in every if _is_around(each, line)}
+    text = source.text(taken.file)
+    defined = {each.name for each in definitions(text) if not isinstance(each, ast.AsyncFunctionDef)}
+    functions = {each.name for place in (made, taken) for each in _functions_around(text, place.line)}
     others = set[str]() if functions.isdisjoint(CALLED_AS_OBJECTS) else defined - functions
-    inmost = {id(each): scope for scope in every if isinstance(scope, ast.FunctionDef) for each in ast.walk(scope)}
     found = list[tuple[Place, str]]()
-    for statement, name, asked in _named_calls(every):
-        scope, calls = inmost.get(id(statement)), asked in functions or (bool(others) and asked not in others)
-        if scope is not None and calls and name.strip("_") and _is_dead(scope, statement, name):
-            found.append((source.at(taken.file, statement.lineno), name))
+    for statement, name, asked in _named_calls(nodes(text)):
+        if name.strip("_") and (asked in functions or (others and asked not in others)):
+            scope = next(reversed(_functions_around(text, statement.lineno)), None)
+            if scope is not None and _is_dead(scope, statement, name):
+                found.append((source.at(taken.file, statement.lineno), name))
     return found if len(found) == 1 else []
 
 
-def _is_around(each: ast.AST, place: Place) -> TypeGuard[ast.FunctionDef]:
-    return isinstance(each, ast.FunctionDef) and _holds(each, place.line)
+def _functions_around(text: str, line: int) -> list[ast.FunctionDef]:
+    return [each for each in around(text, line) if isinstance(each, ast.FunctionDef)]
 
 
 def _named_calls(every: Sequence[ast.AST]) -> Iterator[tuple[ast.Assign, str, str]]:
@@ -294,19 +294,18 @@ def tell_numbers(tables: Tables, source: Source) -> None:
 
 def _multiplied(source: Source, place: Place) -> str:
     """The lines with products of what that line sets or returns, in its function; where it returns it, in its file."""
-    every = nodes(source.text(place.file))
-    around = [each for each in every if _holds(each, place.line)]
-    scope = next((each for each in reversed(around) if isinstance(each, Scope)), None)
-    statement = next((each for each in reversed(around) if isinstance(each, ast.stmt)), None)
+    within = around(source.text(place.file), place.line)
+    scope = next((each for each in reversed(within) if isinstance(each, Scope)), None)
+    statement = next((each for each in reversed(within) if isinstance(each, ast.stmt)), None)
     match statement, scope:
-        case ast.Assign(targets=[ast.Name(id=name)]), ast.AST() as within:
-            part = [each for each in ast.walk(within) if getattr(each, "lineno", 0) > place.line]
+        case ast.Assign(targets=[ast.Name(id=name)]), ast.AST() as own:
+            part = [each for each in ast.walk(own) if getattr(each, "lineno", 0) > place.line]
             sets = [each for each in part if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
             if any(each.id == name for each in sets):
                 return ""  # something else by then
-            names = {name, *_loop_names(within, name)}
+            names = {name, *_loop_names(own, name)}
         case ast.Return(), ast.FunctionDef(name=name):
-            part, names = list(every), {name}
+            part, names = list(nodes(source.text(place.file))), {name}
         case _:
             return ""
     products = [each for each in part if isinstance(each, ast.BinOp) and isinstance(each.op, PRODUCTS)]

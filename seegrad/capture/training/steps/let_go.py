@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from seegrad.capture.probes.places import Source, definitions, is_users, nodes
+from seegrad.capture.probes.places import Source, around, definitions, is_users
 from seegrad.capture.probes.source_text import under_way
 from seegrad.capture.probes.variables import Reach, is_a
 from seegrad.capture.tables import Tables
@@ -101,12 +101,7 @@ class LetGo:
 
     def _is_a_call_alone(self, file: str, line: int) -> bool:
         """Is the innermost statement around a line a call whose result it doesn't take?"""
-        around = [
-            each
-            for each in nodes(self._source.text(file))
-            if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or 0)
-        ]
-        match around[-1:]:
+        match around(self._source.text(file), line)[-1:]:
             case [ast.Expr(value=ast.Call(args=args))]:
                 return not any(isinstance(each, ast.Call) for each in args)  # a module made for what is called
         return False
