@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -88,7 +88,9 @@ def _each(hint: Any) -> Renumber | None:
     if renumber is None:
         return None
 
-    def items(values: Iterable[Any], ids: Ids) -> tuple[Any, ...]:
+    def items(values: Collection[Any], ids: Ids) -> tuple[Any, ...]:
+        if not values:  # as most are
+            return ()
         found = []
         for value in values:
             try:
