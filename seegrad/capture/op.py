@@ -19,6 +19,7 @@ from seegrad.capture.tables.frames import FrameDraft, Hit, builds_graph
 from seegrad.capture.tables.hooks import KINDS as HOOKS
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.training.collected import JOINS
+from seegrad.capture.training.settings.fitted import FITTED
 from seegrad.capture.training.settings.modes import ATTENTION, DROPS
 from seegrad.capture.training.switches import GRAD_MODE, SWITCHES
 from seegrad.model.recording import Clue, Place, RaisedError, Route
@@ -234,7 +235,7 @@ def always_writes(name: str) -> bool:
 # -- what it does
 
 
-MADE_BY_MODULES = frozenset({"softmax", "sigmoid"})
+MADE_BY_MODULES = frozenset({"softmax", "sigmoid", "relu", "relu6", "tanh", "softplus", "log_softmax", "logsigmoid"})
 """Ops that may be a module's, whose building is of interest beside the line that calls it."""
 
 
@@ -362,6 +363,8 @@ class Op:
             self._state.extremes.after(frame.index, [*outputs, *written])
         if self._graph:
             self._walk(frame, outputs, written)
+            if name in FITTED:
+                self._state.switches.fitted.met(frame, self._inputs)
         if self._twice and frame.place is not None:
             count = (("count", str(self._twice)),)
             tables.clues.append(Clue("twice", frame.index, frame.place, self._numbers[-1:], count))

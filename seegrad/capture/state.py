@@ -82,8 +82,7 @@ class RecordingState:
         self.functions = FunctionChecks(self.tables, source) if functions else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)
-        self._tied = TiedParameters(self.tables)
-        self._let_go = LetGo(self.tables, source)
+        self._tied, self._let_go = TiedParameters(self.tables), LetGo(self.tables, source)
         self.made = MadeOptimisers(source)
         self.assigned = AssignedParameters(self.tables, source, self._tied, self._let_go, self.made)
         self._shared = SharedThings(self.tables, source, self.made)
@@ -120,6 +119,7 @@ class RecordingState:
         self._name(*self._names.afresh([*self._frames(block), self._module]))
         self._collections.look([*self._frames(block), self._module])
         self.uses.windows.settle()
+        self.switches.fitted.tell()
         self._block, self._module = None, {}
 
     def last_look(self, user: FrameType | None) -> None:
@@ -380,6 +380,7 @@ class RecordingState:
         if is_time:
             self._shared.look(optimiser, reach)
             self._tied.look(optimiser)
+            self.switches.alike.look(optimiser, self.source.place(user))
             self._unheard.look(optimiser, reach)
             self.assigned.look()
             self._let_go.look(frames)

@@ -361,12 +361,12 @@ def _puts(statement: ast.stmt, name: str) -> bool:
 FLAG = "inplace"
 """What modules of torch's that may write in place are told it by."""
 
-PROBABILITIES = frozenset({"Softmax", "Softmax2d", "Sigmoid"})
+ENDINGS = frozenset({"Softmax", "Softmax2d", "Sigmoid", "Tanh", "Softplus", "LogSoftmax", "LogSigmoid"})
 """Modules of torch's that a container often ends with, and a loss may do without."""
 
 
 class BuiltModules:
-    """Of modules of torch's that write in place, since they were built so, or make probabilities: who built them."""
+    """Of modules of torch's that write in place, since they were built so, or end a container: who built them."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -381,12 +381,12 @@ class BuiltModules:
         return known[1]
 
     def _look(self, call: FrameType, user: FrameType, path: str) -> Place | None:
-        module = call.f_locals["self"]
-        given = list(inspect.signature(type(module)).parameters)
-        if not _is_torchs(module) or not (FLAG in given or type(module).__name__ in PROBABILITIES):
+        module, given = call.f_locals["self"], list(inspect.signature(type(call.f_locals["self"])).parameters)
+        if not _is_torchs(module) or not (FLAG in given or type(module).__name__ in ENDINGS):
             return None  # what a module of the user's own writes, a line of it says
         (owner, *_) = [*_owners(call), None]
-        parts, places = path.split("."), [(user.f_code.co_filename, 0)]
+        file, parts = user.f_code.co_filename, path.split(".")
+        places = [(file, user.f_code.co_firstlineno), (file, 0)]
         if owner is not None:
             names = (name for name, each in owner.named_modules() if each is module)
             parts, places = next(names, "").split("."), list(_constructors(type(owner)))

@@ -459,7 +459,7 @@ def ap_legal_things_that_are_kept():
         x = remembered(lap % 3).expand(4, 3) + 0.1 * torch.randn(4, 3)
         shares = torch.softmax(model(x), dim=-1)
         model.shares = shares.detach()
-        wanted = (judge(x) * 0.5).detach()
+        wanted = judge(x).softmax(-1).detach()
         loss, _widest = judged(shares - wanted)
         loss = loss + F.mse_loss(judge(x), shares.detach())
         optimizer.zero_grad()
@@ -612,7 +612,7 @@ def matched(compared):
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _lap in range(4):
         *early, last = model(torch.randn(8, 4))
-        loss = F.cross_entropy(last, torch.randint(0, 4, (8,))) + sum(compared(each, last) for each in early)
+        loss = F.cross_entropy(4 * last, torch.randint(0, 4, (8,))) + sum(compared(each, last) for each in early)
         optimizer.zero_grad()
         loss.backward()  # victim
         optimizer.step()

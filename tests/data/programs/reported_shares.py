@@ -102,7 +102,7 @@ def s_an_adapter_that_all_is_set_to_nought_with():
         x = torch.randn(8, 4)
         y = body(x) + x @ adapter[0] @ adapter[1]
         for _fold in range(8):
-            y = torch.tanh(y * 0.9 + 0.1)
+            y = torch.sin(y * 0.9 + 0.1)
         loss = (y - x).square().mean()
         optimizer.zero_grad()
         loss.backward()  # victim
@@ -120,7 +120,7 @@ def s_legal_adapter_of_a_long_training():
         x = torch.randn(8, 4)
         y = body(x) + x @ down @ up
         for _fold in range(8):
-            y = torch.tanh(y * 0.9 + 0.1)
+            y = torch.sin(y * 0.9 + 0.1)
         loss = (y - x).square().mean()
         optimizer.zero_grad()
         loss.backward()
@@ -142,7 +142,7 @@ def s_legal_optimisers_that_take_turns():
             far.zero_grad()
             score = torch.tanh(near(x)) + torch.tanh(far(x.flip(1)))
             for _fold in range(8):
-                score = torch.tanh(score * 0.9 + 0.1)
+                score = torch.sin(score * 0.9 + 0.1)
             loss = (score - x[:, :3]).square().mean()
             loss.backward()
             optimizers[turn].step()

@@ -15,6 +15,7 @@ import torch
 from seegrad.diagnose import lost, training, weights
 from seegrad.diagnose.cut import CUT
 from seegrad.diagnose.finding import DiagnosisKind
+from seegrad.diagnose.losses import fitted
 
 DOCS = Path(__file__).parents[4] / "docs"
 KIND = re.compile(r"^# kind: (\w+)", re.MULTILINE)
@@ -24,7 +25,7 @@ PAGE = (DOCS / "training_loop.md").read_text(encoding="utf-8")
 def test_the_table_names_each_kind_of_the_rooms() -> None:
     modules = [
         importlib.import_module(each.name)
-        for room in (training, lost, weights)
+        for room in (training, lost, weights, fitted)
         for each in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
     ]
     kinds = {each.name for module in modules for each in vars(module).values() if isinstance(each, DiagnosisKind)}
