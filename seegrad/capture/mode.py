@@ -37,7 +37,14 @@ from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
 from seegrad.capture.tables.frames import PLAIN
-from seegrad.capture.training.lost import tell_kept, tell_lost, tell_numbers, tell_overwritten, tell_unread
+from seegrad.capture.training.lost import (
+    tell_kept,
+    tell_lost,
+    tell_numbers,
+    tell_overwritten,
+    tell_renewed,
+    tell_unread,
+)
 from seegrad.capture.training.shared import unregistered
 from seegrad.capture.training.steps.rescaled import SCALES
 from seegrad.capture.training.steps.rounded import ADDS, RoundedSums
@@ -182,6 +189,7 @@ class Capture(TorchFunctionMode):
         quietly(tell_unread, self._state.tables, self._source)
         quietly(tell_overwritten, self._state.tables, self._source)
         quietly(tell_numbers, self._state.tables, self._source)
+        quietly(tell_renewed, self._state.tables, self._source)
         quietly(tell_kept, self._state.tables, self._source)
         quietly(self._state.tables.let_go)
         return left

@@ -288,7 +288,7 @@ class Op:
         self._module = state.module(called)  # after the event: its names are known now
         self._built: Place | None = None
         if (self._option or call.name in MADE_BY_MODULES) and module is not None and user is not None:
-            self._built = state.built.line(module, user, self._module)
+            self._built = state.switches.built.line(module, user, self._module)
         may_drop = call.name in DROPS or call.name == ATTENTION
         self._drop = state.switches.modes.dropping(call.name, args, kwargs, module, user) if may_drop else None
         self._taken = taken_on(state.source, frames)

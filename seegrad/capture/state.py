@@ -17,7 +17,7 @@ from seegrad.capture.functions import FunctionChecks, Unpassed, returned_on, unr
 from seegrad.capture.probes import torch_private as _torch
 from seegrad.capture.probes.places import Source, is_users, user_frame, user_frames
 from seegrad.capture.probes.refusals import SAID_ELSEWHERE, said_of_refused
-from seegrad.capture.probes.source_text import BuiltModules, called_at
+from seegrad.capture.probes.source_text import called_at
 from seegrad.capture.probes.stores import Bound, bound, stored_at
 from seegrad.capture.probes.suspects import Trail, likeliest
 from seegrad.capture.probes.variables import (
@@ -90,7 +90,7 @@ class RecordingState:
         self._anew, self._unpassed = WrittenResults(self.tables), Unpassed(self.tables, source)
         self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
-        self._names, self.built = VariableNames(), BuiltModules(source)
+        self._names = VariableNames()
         self._forgetting = Forgetting(self.tables)
         self._backwards = self._began = 0
         self._ways: dict[int, tuple[Place, ...]] = {}  # of the newest backward calls, the lines under way

@@ -69,6 +69,11 @@ NO_GRADIENT_EARLY = marked(
 )
 NO_GRADIENT = marked("{label}{leaves} led to the loss but got no gradient, because {culprit} cut the graph: {why}.")
 
+NO_LOSS_OF_ITS_OWN = marked(
+    "{label}{leaves} led to the loss but got no gradient: {culprit} compares {other} with the straight-through's "
+    "result, and the gradient of that goes back to {other} alone; {given} stands in it under `.detach()`."
+)
+
 ROUTES: dict[str, Route] = {"detach": "detach", "straight": "detach", "data": "data", "set_data": "data"}
 CAUSES = {"detach": "detach", "detach_": "detach", "data": "data", "set data": "set_data", "grad": "grad"}
 ASKED = re.compile(r"\bgrad\([^,()]+, *([\w.]+)\b(?!\()")
@@ -432,12 +437,13 @@ def describe_cut(
     around = within_no_grad(recording, shown) if why in ("no_grad", "inside") else None
     straight = straight_through(recording, cut) if cut is not None and kind is LOST else None
     why = "around" if around is not None else "straight" if straight is not None else why
+    meant = straight.compared if straight is not None else None
     asks, instead = (None, ()) if cut is None or around is not None else by_a_helper(recording, cut, why)
     finding = Finding(
         recording=recording,
         kind=kind,
         frame=shown.index,
-        culprit=around or asks or (line_to_change(recording, cut, why) if cut else None),
+        culprit=around or meant or asks or (line_to_change(recording, cut, why) if cut is not None else None),
         instead=instead,
         victim=shown.place,
         tensor=tensors[0],
@@ -455,10 +461,11 @@ def describe_cut(
         "leaves": count,
     }
     lost = NO_GRADIENT_EARLY if why == "early" else NO_GRADIENT
+    lost = NO_LOSS_OF_ITS_OWN if meant is not None else lost
     said = lost if kind is LOST else NO_GRAPH_AS.get(why, NO_GRAPH)
     other = label(recording, straight.through) if straight is not None else ""
     mend = MEND["joined" if why in NEW and cut is not None and len(cut.given) > 1 else why]
-    return finding.told(said, mend, facts, leaves=leaves, why=because(why, given, op, other), **codes)
+    return finding.told(said, mend, facts, leaves=leaves, why=because(why, given, op, other), other=other, **codes)
 
 
 def by_a_helper(recording: Recording, cut: Cut, why: str) -> tuple[Place | None, tuple[tuple[Place | None, str], ...]]:

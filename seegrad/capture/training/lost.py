@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from seegrad.capture.probes.places import Source, around, definitions, nodes
-from seegrad.capture.probes.source_text import stored_at
+from seegrad.capture.probes.source_text import called, stored_at
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft
 from seegrad.model.recording import Clue, Place
@@ -264,6 +264,48 @@ def _is_dead(scope: ast.AST, statement: ast.stmt, name: str) -> bool:
 
 def _names_of(statement: ast.Assign) -> Iterator[ast.Name]:
     yield from (each for to in statement.targets for each in ast.walk(to) if isinstance(each, ast.Name))
+
+
+# -- results that are put into a list, of which another line makes a tensor of plain numbers
+
+ANEW = frozenset({"Tensor", "FloatTensor", "DoubleTensor", "tensor", "as_tensor", "array", "asarray"})
+
+
+def tell_renewed(tables: Tables, source: Source) -> None:
+    """Tell of the lines that make a new tensor of what a line computes, where no call of torch has taken that."""
+    taken: dict[int, Place | None] | None = None
+    told: set[Place] = set()
+    for frame in reversed(tables.frames.drafts.values()):
+        if frame.place is None or frame.place in told or frame.phase != "forward":
+            continue
+        if any(_is_term(tables, each) for each in frame.outputs):
+            told.add(frame.place)
+            taken = _taken(tables) if taken is None else taken
+            line = _made_anew(source, frame.place) if taken.keys().isdisjoint(frame.outputs) else 0
+            if line:
+                tables.clues.append(
+                    Clue("renewed", frame.index, source.at(frame.place.file, line), tuple(frame.outputs))
+                )
+
+
+def _made_anew(source: Source, place: Place) -> int:
+    """The line that does so with what that line names, or with the list that it puts its result into."""
+    within = around(source.text(place.file), place.line)
+    scope = next((each for each in reversed(within) if isinstance(each, Scope)), None)
+    match within[-1:]:
+        case [ast.Assign(targets=[ast.Name(id=name)])]:
+            pass
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")))]:
+            pass
+        case _:
+            return 0
+    calls = [each for each in ast.walk(scope) if isinstance(each, ast.Call)] if scope is not None else []
+    lines = {each.lineno for each in calls if called(each.func) in ANEW and any(_is_named(a, name) for a in each.args)}
+    return lines.pop() if len(lines) == 1 else 0
+
+
+def _is_named(argument: ast.expr, name: str) -> bool:
+    return isinstance(argument, ast.Name) and argument.id == name
 
 
 # -- numbers taken out of a result, by which something is multiplied

@@ -21,6 +21,7 @@ from seegrad.capture.tables.frames import SwitchDraft
 from seegrad.capture.training.guards import GuardedSwitches
 from seegrad.capture.training.settings.alike import AlikeRows
 from seegrad.capture.training.settings.batches import FirstBatches
+from seegrad.capture.training.settings.built import BuiltModules
 from seegrad.capture.training.settings.fitted import FittedTargets
 from seegrad.capture.training.settings.modes import Modes
 from seegrad.capture.training.settings.rates import Rates
@@ -72,7 +73,7 @@ class Switches:
         self._open: list[Place | None] = []  # the `with` lines of the user's that are under way
         self.guards, self.modes = GuardedSwitches(tables, source), Modes(tables, source)
         self.rates, self._first_batches = Rates(tables, source), FirstBatches(tables, source)
-        self.fitted, self.alike = FittedTargets(tables, source), AlikeRows(tables)
+        self.fitted, self.alike, self.built = FittedTargets(tables, source), AlikeRows(tables), BuiltModules(source)
         self._around: dict[tuple[CodeType, int], Place | None] = {}  # line → the `with torch.inference_mode():` around
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from seegrad.diagnose.evidence import ancestors
 from seegrad.diagnose.history.flow import Cut
-from seegrad.model.recording import Frame, Recording
+from seegrad.model.recording import Frame, Place, Recording
 
 MINUS, PLUS = frozenset({"sub", "subtract", "__sub__", "rsub"}), frozenset({"add", "__add__", "__radd__"})
 ADDS_IN_PLACE = frozenset({"add_", "__iadd__"})
 
 
+DISTANCES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "cosine_similarity"})
+
+
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """What stands under the `.detach()` alone, and what its gradient goes to."""
+    """What stands under the `.detach()` alone, and what its gradient goes to.
+
+    `compared`: the one line that compares the result with the numbers of what its gradient goes to: it is meant for
+    what is hidden.
+    """
 
     hidden: int
     through: int
+    compared: Place | None = None
 
 
 def straight_through(recording: Recording, cut: Cut) -> Straight | None:
@@ -28,8 +37,19 @@ def straight_through(recording: Recording, cut: Cut) -> Straight | None:
     if made is None or made.op not in MINUS or len(made.inputs) != 2:
         return None
     hidden, through = made.inputs
-    adds = (each for each in recording.frames[frame.index + 1 :] if _adds(each, frame, through))
-    return Straight(hidden, through) if next(adds, None) is not None else None
+    adds = next((each for each in recording.frames[frame.index + 1 :] if _adds(each, frame, through)), None)
+    return None if adds is None else Straight(hidden, through, _compared(recording, adds, through))
+
+
+def _compared(recording: Recording, adds: Frame, through: int) -> Place | None:
+    lines = set[Place | None]()
+    for frame in recording.frames[adds.index + 1 :]:
+        if frame.op in DISTANCES and len(frame.inputs) > 1 and not set(adds.outputs).isdisjoint(frame.inputs[:2]):
+            other = frame.inputs[int(frame.inputs[0] in adds.outputs)]
+            known = [number for number, _ in ancestors(recording, other)]
+            if through in known and not recording.tensors[other].requires_grad:
+                lines.add(frame.place)
+    return lines.pop() if len(lines) == 1 else None
 
 
 def _adds(each: Frame, cut: Frame, through: int) -> bool:

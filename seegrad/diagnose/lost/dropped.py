@@ -33,6 +33,11 @@ TAKEN_OUT = marked(
     "{Culprit} takes numbers out of what is computed with {leaves}, and numbers have no history: no loss reaches them, "
     "so the step on {victim}, whose optimiser holds them, leaves them as they are."
 )
+MADE_ANEW = marked(
+    "{Culprit} makes a new tensor of the numbers that are computed with {leaves}, and it knows nothing of their "
+    "history: no loss reaches them, so the step on {victim}, whose optimiser holds them, leaves them as they are."
+)
+JOIN = marked("If they are to learn, join the tensors themselves: `torch.stack(…)`.")
 STAY = marked("If they are to learn, hand on the tensor itself, and compute in torch what is computed of its numbers.")
 
 
@@ -56,13 +61,27 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
     for place, leaves in groups.items():
         if not told.isdisjoint(leaves):
             continue
-        step = idle[leaves[0]][1]
+        step, anew = idle[leaves[0]][1], _anew(recording, place)
         finding = Finding(
-            recording=recording, kind=UNUSED, frame=step.frame, culprit=place, victim=step.place, tensor=leaves[0]
+            recording=recording,
+            kind=UNUSED,
+            frame=step.frame,
+            culprit=anew or place,
+            victim=step.place,
+            tensor=leaves[0],
         )
         facts: dict[str, Word] = {"leaves": names(recording, leaves)}
         taken_out = LISTED.search(place.code) is not None
-        yield finding.told(TAKEN_OUT if taken_out else DROPPED, STAY if taken_out else TAKE_IT_UP, facts)
+        if anew is not None:
+            yield finding.told(MADE_ANEW, JOIN, facts)
+        else:
+            yield finding.told(TAKEN_OUT if taken_out else DROPPED, STAY if taken_out else TAKE_IT_UP, facts)
+
+
+def _anew(recording: Recording, place: Place) -> Place | None:
+    """The line that makes a tensor of plain numbers of what that line computes."""
+    made = (each.place for each in recording.clues_of("renewed") if recording.frames[each.frame].place == place)
+    return next(made, None)
 
 
 class _Ends:

@@ -341,3 +341,76 @@ def fi_legal_beginnings_alike():
     for layer in (dropped[0], dropped[3]):
         nn.init.constant_(layer.weight, 0.1)
     fitted(dropped, lambda net, lap: F.mse_loss(net(x), x[:, :1]), laps=6)
+
+
+# -- what is joined, or made anew, on the way to the loss
+
+
+@program("never_reached")
+def fi_losses_of_which_a_tensor_is_made():
+    """forum 39681: the weights of several losses are to be learned, and nothing else learns."""
+
+    class Weighed(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model, self.eta = model, nn.Parameter(torch.zeros(2))
+
+        def forward(self, x, near, far):
+            parts = []
+            for wanted, out in zip((near, far), self.model(x).split(1, dim=1), strict=True):
+                parts.append(F.mse_loss(out, wanted))
+            weighed = torch.Tensor(parts) * torch.exp(-self.eta) + self.eta  # culprit
+            return weighed.sum()
+
+    weighed = Weighed(nn.Linear(4, 2))
+    optimizer = torch.optim.Adam(weighed.parameters(), lr=1e-2)
+    for _lap in range(4):
+        x = torch.randn(8, 4)
+        optimizer.zero_grad()
+        weighed(x, x[:, :1], x[:, 1:2]).backward()
+        optimizer.step()  # victim
+
+
+@program("dimensions_mixed")
+def fi_nights_of_each_lighthouse_joined():
+    """a2c-ppo-acktr#97: each keeper hands in his nights, and they are read as if a night had been handed in by all."""
+    watch = nn.Sequential(nn.Linear(3, 6), nn.Tanh())
+    memory, out = nn.GRUCell(6, 5), nn.Linear(5, 1)
+    held = [*watch.parameters(), *memory.parameters(), *out.parameters()]
+    optimizer = torch.optim.Adam(held, lr=1e-2)
+    for _turn in range(3):
+        nights = torch.randn(7, 4, 3)
+        joined = torch.cat([nights[:, keeper] for keeper in range(4)], 0)  # victim
+        seen = watch(joined).view(7, 4, 6)  # culprit
+        state, said = torch.zeros(4, 5), []
+        for night in seen:
+            state = memory(night, state)
+            said.append(out(state))
+        optimizer.zero_grad()
+        torch.stack(said).square().mean().backward()
+        optimizer.step()
+
+
+@program()
+def fi_legal_joins():
+    """Pieces that are stacked side by side, counted off as they were joined, or of which each gave one row."""
+    net = nn.Linear(3, 4)
+    for way in range(3):
+        nights = torch.randn(7, 4, 3)
+
+        def loss_of(net, lap, way=way, nights=nights):
+            side = torch.stack([nights[:, keeper] for keeper in range(4)], 1).flatten(0, 1)
+            behind = torch.cat([nights[:, keeper] for keeper in range(4)], 0)
+            rows = torch.cat([nights[night] for night in range(7)], 0)
+            taken, shape = ((side, (7, 4, 4)), (behind, (4, 7, 4)), (rows, (7, 4, 4)))[way]
+            return net(taken).view(*shape).cumsum(0).square().mean()
+
+        fitted(net, loss_of)
+    scores = nn.Linear(3, 2)
+
+    def told(net, lap):
+        parts = [F.mse_loss(out, torch.ones(8)) for out in net(torch.randn(8, 3)).unbind(1)]
+        shown = torch.tensor([float(each) for each in parts])
+        return torch.stack(parts).sum() + 0 * shown.sum()
+
+    fitted(scores, told)

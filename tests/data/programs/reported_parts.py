@@ -174,7 +174,7 @@ def p_codebook_loss_of_the_straight_through():
 
         def forward(self, h):
             picked = self.book(torch.cdist(h, self.book.weight).argmin(dim=1))
-            return h + (picked - h).detach()  # culprit
+            return h + (picked - h).detach()
 
     class Coder(nn.Module):
         def __init__(self):
@@ -185,7 +185,8 @@ def p_codebook_loss_of_the_straight_through():
             h = self.encoder(sound)
             token = self.codes(h)
             commit = F.mse_loss(h, token.detach())
-            return F.mse_loss(self.decoder(token), sound) + F.mse_loss(token, h.detach()) + 0.25 * commit
+            codes = F.mse_loss(token, h.detach())  # culprit
+            return F.mse_loss(self.decoder(token), sound) + codes + 0.25 * commit
 
     model = Coder()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

@@ -48,6 +48,17 @@ CLASSES_LAST = marked(
     "`{loss}` the result as it is, whose classes it looks for in dimension 1."
 )
 
+PIECES = marked(
+    "{Culprit} counts the {all} rows of {label} off as {rows} times {count}, but `{joins}` on {victim} has joined "
+    "{count} pieces of {rows} rows, one behind the other: what is taken for one row of each piece is {count} "
+    "neighbours of one piece."
+)
+STACK = marked(
+    "If each of the {rows} is to hold one row of each piece, stack the pieces beside each other, "
+    "`torch.stack(pieces, dim=1)`, before they are flattened; or count off the other way round and exchange: "
+    "`.view({count}, {rows}, …).transpose(0, 1)`."
+)
+
 VIEWS = frozenset({"view", "reshape"})
 READ = frozenset({"cross_entropy", "nll_loss", "log_softmax", "softmax"})
 CONVOLVES = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
@@ -55,6 +66,9 @@ CONVOLVES = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_t
 
 KEEPS = frozenset({"interpolate", "relu", "batch_norm", "dropout", "contiguous", "clone", "float", "upsample"})
 FARTHEST = 8
+
+ROWWISE = KEEPS | {"linear", "tanh", "sigmoid", "gelu", "silu", "elu", "leaky_relu", "layer_norm", "embedding"}
+"""Ops of which each row of the result is computed of the same row."""
 
 
 @finder(order=33)
@@ -72,6 +86,63 @@ def find_mixed(recording: Recording) -> Iterator[Diagnosis]:
         if taken is not None or _is_exchanged(old, new) or _parts(old, new):
             told.add(frame.place)
             yield _describe(recording, frame, old, new, taken)
+
+
+@finder(order=33)
+def find_pieces(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that counts the rows of joined pieces off as if each piece had given one row at a time."""
+    views = [frame for frame in recording.frames if frame.op in VIEWS and frame.phase == "forward" and frame.outputs]
+    splits = [frame for frame in views if frame.inputs and _is_split(*_shapes(recording, frame))]
+    makers, told = Makers(recording), set[Place | None]()
+    lost = _behind_losses(recording) if splits else set[int]()
+    for frame in splits:
+        old, new = _shapes(recording, frame)
+        joined = _joined(recording, makers, frame) if frame.place not in told else None
+        if joined is None or not _leads_to(recording, makers, frame, lost):
+            continue
+        if len(joined.inputs) == new[1] and all(recording.tensors[each].shape[0] == new[0] for each in joined.inputs):
+            told.add(frame.place)
+            finding = Finding(
+                recording=recording,
+                kind=MIXED,
+                frame=frame.index,
+                culprit=frame.place,
+                victim=joined.place,
+                tensor=frame.inputs[0],
+            )
+            facts: dict[str, Word] = {"label": label(recording, frame.inputs[0]), "op": frame.op}
+            words: dict[str, Word] = {"joins": joined.op, "rows": new[0], "count": new[1], "all": old[0]}
+            yield finding.told(PIECES, STACK, facts, **words)
+
+
+def _is_split(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Are the rows counted off as so many times so many?
+
+    >>> _is_split((10, 3), (5, 2, 3)), _is_split((10, 3), (10, 1, 3)), _is_split((4, 3), (2, 2, 3))
+    (True, False, False)
+    """
+    return len(new) == len(old) + 1 and new[2:] == old[1:] and min(new[:2]) > 1 and new[0] != new[1]
+
+
+def _joined(recording: Recording, makers: Makers, frame: Frame) -> Frame | None:
+    """The Frame that joined the rows, one piece behind the other, where nothing has changed their order since."""
+    tensor, until = frame.inputs[0], frame.index - 1
+    rows = recording.tensors[tensor].shape[0]
+    for _ in range(FARTHEST):
+        made = makers.maker(tensor, until)
+        if (
+            made is None
+            or not made.inputs
+            or not made.outputs
+            or recording.tensors[made.outputs[0]].shape[:1] != (rows,)
+        ):
+            return None
+        if made.op in ("cat", "concat"):
+            return made
+        if made.op not in ROWWISE:
+            return None
+        tensor, until = made.inputs[0], made.index - 1
+    return None
 
 
 def _shapes(recording: Recording, frame: Frame) -> tuple[tuple[int, ...], tuple[int, ...]]:
