@@ -9,7 +9,7 @@ from itertools import takewhile
 from seegrad.diagnose.cut import roots_of
 from seegrad.diagnose.evidence import birthplace, errors_with, label
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
-from seegrad.diagnose.numbers.known import Span, shows
+from seegrad.diagnose.numbers.known import Makers, Span, shows
 from seegrad.diagnose.numbers.left_out import CLEANS
 from seegrad.diagnose.numbers.origins import Origin, Origins
 from seegrad.model.derivatives import STEEP as STEEP_NODES
@@ -71,6 +71,11 @@ WHY = {
     "infinite": marked("an infinity that was put there meets 0 or another infinity"),
     "data": marked("that number is given there"),
 }
+MASK_THERE = marked("{Place} puts the -∞ there: with a large finite number in its place, each row adds up to 1.")
+MASKS = frozenset({"masked_fill", "masked_fill_", "where", "__setitem__", "index_fill", "index_fill_"})
+NEAR = 4
+"""So many Frames lie at most between the mask and what it leads to."""
+
 MEND = {
     "log": marked(
         "Keep 0 out of it, `{name}.clamp(min=1e-12)` before the logarithm; where no gradient goes to `{name}`, "
@@ -292,6 +297,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
         kind=kind,
         frame=arrival.frame.index,
         culprit=None if origin.unseen else made,
+        instead=((_masked_on(recording, origin), MASK_THERE),) if why == "row" else (),
         victim=call,
         node=origin.node,
         tensor=given,
@@ -322,6 +328,16 @@ def _made_on(recording: Recording, origin: Origin) -> Place | None:
         if each.place == frame.taken and each.op in CLEANS and not returned.isdisjoint(each.inputs):
             return frame.taken
     return frame.place
+
+
+def _masked_on(recording: Recording, origin: Origin) -> Place | None:
+    """The line before it that put the -∞ there."""
+    frame, makers = origin.frame, Makers(recording)
+    for _ in range(NEAR if frame is not None and frame.inputs else 0):
+        frame = makers.maker(frame.inputs[0], frame.index - 1) if frame is not None and frame.inputs else None
+        if frame is not None and frame.op in MASKS:
+            return frame.place
+    return None
 
 
 def _call_of(recording: Recording, arrival: Arrival) -> tuple[Place | None, int | None]:

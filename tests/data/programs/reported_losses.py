@@ -364,7 +364,7 @@ def j_choices_of_those_that_are_done():
 
     def choose(state, options, left):
         fits = torch.einsum("bd,bnd->bn", state @ wq, options @ wk)
-        fits[~left] = float("-inf")
+        fits[~left] = float("-inf")  # instead
         chance = fits.softmax(dim=1)  # culprit
         return torch.einsum("bn,bnd->bd", chance, options @ wv)
 
