@@ -18,7 +18,7 @@ from nbjudge.bridge.values.standard import instances
 from nbjudge.bridge.values.table import kind_of
 from nbjudge.names import HELD
 from nbjudge.roles.lacks import LACKING, is_found, is_theirs, keys_of, lacks_of, looks_of, masks_of, parts_of
-from nbjudge.roles.reached import is_cut_short, is_of_another_case, paired_role
+from nbjudge.roles.reached import is_cut_short, is_missed, paired_role
 from nbjudge.roles.verdict import a, expected, where
 
 Known = Mapping[str, frozenset[str]]
@@ -218,8 +218,8 @@ class Places:
         self._note_data(asked.places, result, given)
         if not (_is_compared(asked) or is_data(result) or _is_tensor(result)):
             return
-        if (given := self._word(asked, result)) is not None:
-            self._say(asked, given, result)
+        if (about := self._word(asked, result)) is not None:
+            self._say(asked, about, result)
             self.worded.append(result)
         elif not (asked.name in SHOWN or (asked.op == "attribute" and asked.name.startswith("__"))):
             self.data = self.data or is_data(result)
@@ -336,7 +336,7 @@ class Places:
                 self.vouch(f"{LACKING[min(lacked)]}: {place}")
         checks = {place for place, roles in (self._known or {}).items() if HELD in roles}
         for place, roles in (self._known or {}).items():
-            if HELD in roles and place not in self._held and not is_of_another_case(place, self._held, checks):
+            if HELD in roles and is_missed(place, self._held, checks):
                 self.vouch(f"a check that wasn't made: {place.partition(':')[0]}")
             if place not in self._ran and any(role.startswith("runs ") for role in roles):
                 self.vouch(f"no examples: {place}")
