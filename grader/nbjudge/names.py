@@ -397,3 +397,53 @@ def _uses(code: types.CodeType) -> tuple[tuple[str, str], ...]:
         for instruction in dis.get_instructions(code)
         if instruction.opname in _NAMED
     )
+
+
+# ---------------------------------------------------------------------- the checks of a test
+
+_TOO_WIDE = frozenset(
+    {"BaseException", "Exception", "AssertionError", "StopIteration", "StopAsyncIteration", "KeyboardInterrupt"}
+)
+REPEATED = ast.For | ast.AsyncFor | ast.While | _DEFINING  # what lies in it may run again and again
+
+
+def checks_in(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Assertions, Python's or a library's; but for what always fails: the reference never comes to that.
+
+    >>> cell = "assert f(1) == 2\\nassert False, 'no'\\nself.assertEqual(f(1), 2)"
+    >>> [node.lineno for node in checks_in(ast.parse(cell).body)]
+    [1, 3]
+    """
+    for node in (one for part in body for one in ast.walk(part)):
+        fails = isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant) and not node.test.value
+        called = isinstance(node, ast.Call) and "assert" in _last_name(node.func).lower()
+        if called or (isinstance(node, ast.Assert) and not fails):
+            yield node
+
+
+def allows_an_error(node: ast.Try) -> bool:
+    """May a call either raise or give something that is checked? Each clause names its error, and passes or checks.
+
+    >>> trial = "try: x = f()\\nexcept {}: {}\\nelse: assert x"
+    >>> said = [("ValueError", "pass"), ("", "pass"), ("Exception", "pass"), ("(KeyError, m.Error)", "x = 3")]
+    >>> [allows_an_error(ast.parse(trial.format(*one)).body[0]) for one in said]
+    [True, False, False, False]
+    """
+    clauses = [
+        _names_its_error(clause) and (only_passes(clause) or any(checks_in(clause.body))) for clause in node.handlers
+    ]
+    return bool(clauses) and all(clauses) and any(checks_in(node.orelse))
+
+
+def _names_its_error(clause: ast.ExceptHandler) -> bool:
+    kinds = clause.type.elts if isinstance(clause.type, ast.Tuple) else [clause.type]
+    names = [kind is not None and _last_name(kind) for kind in kinds]
+    return all(name and name not in _TOO_WIDE for name in names)
+
+
+def only_passes(clause: ast.ExceptHandler) -> bool:
+    """Does it say nothing but that this error may be?"""
+    return all(
+        isinstance(one, ast.Pass) or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+        for one in clause.body
+    )

@@ -6,8 +6,12 @@ The same two processes, the same walls and the same rules as for a class: see `S
 from __future__ import annotations
 
 import ast
+import codecs
+import io
 import re
 import secrets
+import tokenize
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,6 +29,7 @@ from nbjudge.model import Assignment, Ending, Limits, Notebook, Outcome, Result,
 
 NAME = "answer"
 ANSWER = "answer"
+FOR_NAMES = ("idna", "punycode")  # encodings of hosts' names, which take hours to decode a long text
 KERNEL = '{"name": "python3", "display_name": "Python 3", "language": "python"}'
 TITLE = re.compile(r"# %%\s*(?P<name>.*?)\s*(?:\((?P<points>\d+(?:\.\d+)?) points?\))?\s*$")
 
@@ -244,10 +249,16 @@ def _titled(text: str) -> Iterator[GradedTest]:
 
 
 def _text(path: Path) -> str:
+    """As Python reads it: by a byte order mark, or by a comment that names the encoding; else it is UTF-8."""
+    content = _content(path)
     try:
-        return _content(path).decode("utf-8")
-    except UnicodeDecodeError:
-        raise CourseError(f"{path} can't be read: it is not UTF-8 text") from None
+        encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+        if codecs.lookup(encoding).name not in FOR_NAMES:
+            with warnings.catch_warnings(action="ignore"):
+                return content.decode(encoding)
+    except (SyntaxError, LookupError, UnicodeError):
+        pass
+    raise CourseError(f"{path} can't be read: it is not UTF-8 text, nor of an encoding that it names")
 
 
 def _content(path: Path) -> bytes:

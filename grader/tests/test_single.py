@@ -153,6 +153,9 @@ CELL = '"cell_type": "code", "source": "def square(x): return x * x", "outputs":
 HOSTILE: dict[str, tuple[bytes, str]] = {  # file → content, why it is refused; "" where it is an answer
     "latin.py": (b"def square(x): return x * x # \xff", "not UTF-8"),
     "nul.py": (b"square = 1\0", ""),
+    "no_encoding.py": (b"# coding: nonsense\ndef square(x): return x * x", "nor of an encoding that it names"),
+    "no_text.py": (b"# coding: zlib\ndef square(x): return x * x", "nor of an encoding that it names"),
+    "names.py": (b"# coding: punycode\n" + b"a" * 1_000_000 + b"-" + b"b" * 1_000_000, "nor of an encoding"),
     "damaged.ipynb": (b'{"cells": [', "damaged"),
     "list.ipynb": (b"[]", "a list, not an object"),
     "none.ipynb": (b'{"cells": null}', "no list of cells"),
@@ -194,6 +197,28 @@ def test_what_is_wrong_with_one_answer_is_told_of_that_one(tmp_path: Path, capsy
         ("odd_metadata.ipynb", "odd_marks.ipynb", "three.ipynb", "good.py"), 2.0
     )
     assert {frozenset(each) for each in verdicts.values()} == {frozenset(verdicts["good.py"])}
+
+
+READ = "{}def square(x):\n    return x * x if 'é' == '\\xe9' else 'wrong'\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        READ.format("").encode("utf-8-sig"),
+        READ.format("# coding: utf-8\n").encode("utf-8-sig"),
+        READ.format("# -*- coding: latin-1 -*-\n").encode("latin-1"),
+        READ.format("#!/usr/bin/python3\n# vim: set fileencoding=cp1252 :\n").encode("cp1252"),
+        READ.format("").replace("\n", "\r\n").encode("utf-8-sig"),
+    ],
+)
+def test_a_file_is_read_as_python_reads_it(content: bytes, judge: Judge, tmp_path: Path) -> None:
+    """By its byte order mark, or the encoding that it names."""
+    path, tests = tmp_path / "answer.py", tmp_path / "tests.py"
+    path.write_bytes(content)
+    tests.write_text("# %% three (2 points)\nassert square(3) == 9, 'é'\n", encoding="utf-8-sig")
+    reference = single.answer_in(path)
+    assert judge(reference, single.tests_in(tests), reference=reference)["score"] == 2
 
 
 def test_only_tests_and_reference_end_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ class Effects:
             Hashable, tuple[str, Any]
         ] = {}  # where each thing was first passed; kept alive: an id() is a key
         self._new: list[Change] = []
-        self._all: list[Change] = []
+        self._all: list[tuple[str, Callable[[], None]]] = []  # where each was, and how it is undone
 
     def begin(self, kept: Iterable[str] | None = None) -> None:
         """A new question, or the same once more with clones of all but what stands in the `kept` places."""
@@ -80,10 +80,14 @@ class Effects:
         """What was asked for by name, so that a place can be called by it."""
         self._names = {id(value): name for name, value in found.items()}
 
-    def undo(self) -> None:
-        """Give everything that was passed the values that it had."""
-        for change in reversed(self._all):
-            change.undo()
+    def undo(self, but: Iterable[str] = ()) -> None:
+        """Give everything that was passed the values that it had, `but` for what was changed in these places."""
+        self.settle()  # what came with a packet that couldn't be read to its end
+        left = frozenset(but)
+        for place, undo in reversed(self._all):
+            if place not in left:
+                undo()
+        self._all.clear()
 
     # ------------------------------------------------------------------ what is told of
 
@@ -91,7 +95,7 @@ class Effects:
         """What lies at this place, and isn't passed, is about to be changed as it was over there: is it, here?"""
         self.places.add(place)
         if self._kept is None:
-            self._all.append(Change(place, undo, ours=True))
+            self._all.append((place, undo))
         return self._kept is None or place in self._kept
 
     def came(self, place: str, value: Any) -> None:
@@ -126,7 +130,7 @@ class Effects:
             place = places.get(change.key) or self._later(change.key)
             self.places.add(place)
             if self._kept is None:
-                self._all += [change] if change.ours else []
+                self._all += [(place, change.undo)] if change.ours else []
             elif place not in self._kept and change.key not in clones:
                 if change.ours or change.key in places or change.key in self._live:  # a copy stays as it came
                     change.undo()

@@ -17,7 +17,7 @@ from typing import Any
 from nbjudge.course.naming import plain
 from nbjudge.course.restore import released
 from nbjudge.model import Notebook
-from nbjudge.names import Statement, names_in, statements
+from nbjudge.names import REPEATED, Statement, allows_an_error, checks_in, names_in, statements
 
 FLAGS = ("grade", "solution", "locked", "task")
 NAME = re.compile(r"[A-Za-z0-9_\-]+")  # what nbgrader's toolbar accepts
@@ -35,6 +35,15 @@ COMPUTED = (
     "{test} reads {name!r}, which is computed with an answer, where the answers are: it may be given any value there"
 )
 COMPUTED_CURE = "compute it in the test, from the answer"
+PASSED_BY = (
+    "an answer that goes another way at line {line} than yours comes past this check, so a person has to look at it"
+)
+PASSED_BY_CURE = "make a check in either case"
+RAISED_PAST = "an answer that raises at line {line} comes past this check, so a person has to look at it"
+RAISED_PAST_CURE = (
+    "where the error is allowed: a `try` for this call alone, in no loop and no function, with a clause that names the "
+    "error and the check in its `else`"
+)
 BORROWED = "this reads {name!r}, which only tests give a value ({test}), and answers don't get what tests bind"
 BORROWED_CURE = "pass it as an argument, or give it a value here or in a cell that students are given"
 
@@ -193,7 +202,8 @@ def of_names(notebook: Notebook, document: Mapping[str, Any]) -> list[Remark]:
         for cell, name, line in notebook.naming.unknown
     ]
     cells = document["cells"]
-    return [*unknown, *_of_borrowed(notebook, cells), *_of_constants(notebook, cells), *_of_computed(notebook, cells)]
+    beside = [*_of_borrowed(notebook, cells), *_of_constants(notebook, cells), *_of_computed(notebook, cells)]
+    return [*unknown, *beside, *_of_branches(notebook, cells)]
 
 
 def _of_borrowed(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
@@ -311,3 +321,68 @@ def _is_constant(node: ast.expr) -> bool:
 def _is_placeholder(node: ast.expr) -> bool:
     value = ast.literal_eval(node)
     return value is None or value is ... or value == "" or (isinstance(value, str) and bool(TO_CHANGE.search(value)))
+
+
+def _of_branches(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
+    """Checks that an answer comes past where a test goes one way or another by what it has given, or by its error."""
+    for number, cell in enumerate(cells, start=1):
+        if cell["cell_type"] != "code" or not _is_test(cell):
+            continue
+        with suppress(SyntaxError, ValueError):  # said before
+            for line, what, cure in _passed_by(ast.parse(plain(_text(cell))), notebook.naming.asked):
+                yield Remark(notebook.name, called(number, _marks(cell)), line, what, cure, stops=False)
+
+
+def _passed_by(tree: ast.AST, asked: Collection[str]) -> Iterator[tuple[int, str, str]]:
+    """
+    >>> cell = "out = f(1)\\nif isinstance(out, tuple):\\n    {}\\nassert out"
+    >>> ways = ("assert out", "out = 1", "assert 0")
+    >>> [[line for line, *_ in _passed_by(ast.parse(cell.format(way)), {"f"})] for way in ways]
+    [[3], [], []]
+    """
+    theirs = _given_by(tree, asked)
+    once = {id(node) for node in _not_repeated(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and _names(node.test) & theirs:
+            cases = [[*checks_in(case)] for case in (node.body, node.orelse)]
+            raises = any(isinstance(part, ast.Raise) for case in (node.body, node.orelse) for part in case)
+            if not all(cases) and any(cases) and not raises:
+                line = min(check.lineno for case in cases for check in case)  # type: ignore[attr-defined]  # they have one
+                yield line, PASSED_BY.format(line=node.lineno), PASSED_BY_CURE
+        elif isinstance(node, ast.Try) and any(_names(part) & theirs for part in node.body):
+            past = [
+                *checks_in(node.body),
+                *([] if id(node) in once and allows_an_error(node) else checks_in(node.orelse)),
+            ]
+            if past and any(map(_swallows, node.handlers)):
+                line = min(check.lineno for check in past)  # type: ignore[attr-defined]  # they have one
+                yield line, RAISED_PAST.format(line=node.lineno), RAISED_PAST_CURE
+
+
+def _not_repeated(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes that lie in no loop and no function."""
+    for node in ast.iter_child_nodes(tree):
+        yield node
+        if not isinstance(node, REPEATED):
+            yield from _not_repeated(node)
+
+
+def _given_by(tree: ast.AST, asked: Collection[str]) -> set[str]:
+    """The names that were asked for, and those that are made of what they give."""
+    found = {*asked}
+    for node in ast.walk(tree):
+        made = getattr(node, "value", None) if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) else None
+        made = node.iter if isinstance(node, ast.For) else made
+        if made is not None and _names(made) & found:
+            targets = getattr(node, "targets", None) or [getattr(node, "target", node)]
+            found |= {name for target in targets for name in _names(target)}
+    return found
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def _swallows(clause: ast.ExceptHandler) -> bool:
+    """Does the test go on after this error, without a check?"""
+    return not any(checks_in(clause.body)) and not any(isinstance(part, ast.Raise) for part in ast.walk(clause))

@@ -20,6 +20,9 @@ from typing import Any
 
 TURNS = {"odd": 0, "even": 1}
 FILLS = {"zeroed": 0, "ones": 1}
+EMPTIES = (
+    "empties"  # in the first question; in the others it gives zeros, which count where they answer for what is empty
+)
 ASKS = {*FILLS, "swapped"}  # these answer rightly, and other questions
 Asked = tuple[tuple[Any, ...], dict[str, Any]]  # the arguments of a call
 PROBES = 3  # calls with other arguments, where those of the test show no difference
@@ -36,36 +39,24 @@ class Agreeing:
             raise AttributeError(name)
         return self
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
 
-    def __len__(self) -> int:
-        return 1
-
-    def __float__(self) -> float:
-        return 0.0
-
-    def __index__(self) -> int:
-        return 0
-
-    def __hash__(self) -> int:
-        return 0
+def _always(value: Any) -> Callable[..., Any]:
+    return lambda *_args: value
 
 
-def _yes(*_args: Any) -> bool:
-    return True
+_yes = _always(True)
 
 
 def _itself(self: Any, *_args: Any, **_kwargs: Any) -> Any:
     return self
 
 
+for _name, _value in (("len", 1), ("float", 0.0), ("index", 0), ("hash", 0), ("iter", iter(()))):
+    setattr(Agreeing, f"__{_name}__", _always(_value))
 for _name in (*LIES, "bool"):
     setattr(Agreeing, f"__{_name}__", _yes)
-for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"):
-    setattr(Agreeing, f"__{_name}__", _itself)
-    setattr(Agreeing, f"__r{_name}__", _itself)
-for _name in ("neg", "pos", "abs", "round", "getitem", "call"):
+BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow")
+for _name in (*BINARY, *(f"r{name}" for name in BINARY), "neg", "pos", "abs", "round", "getitem", "call"):
     setattr(Agreeing, f"__{_name}__", _itself)
 
 
@@ -77,14 +68,8 @@ def _is(value: Any, module: str, name: str) -> bool:
     return loaded is not None and isinstance(value, getattr(loaded, name))
 
 
-def is_tensor(value: Any) -> bool:
-    """Is it one of torch's, where torch is there?"""
-    return _is(value, "torch", "Tensor")
-
-
-def is_array(value: Any) -> bool:
-    """Is it one of NumPy's, where NumPy is there?"""
-    return _is(value, "numpy", "ndarray")
+is_tensor = functools.partial(_is, module="torch", name="Tensor")
+is_array = functools.partial(_is, module="numpy", name="ndarray")
 
 
 def copied(value: Any) -> Any:
@@ -161,6 +146,14 @@ def overwrite(value: Any, by: int) -> bool:
     return True
 
 
+def emptied(value: Any) -> bool:
+    """Take all out of what can be changed in place. Was there anything?"""
+    if type(value) in (list, dict, set, bytearray):
+        value.clear()
+        return True
+    return (is_tensor(value) or is_array(value) or type(value) is tuple) and overwrite(value, 0)
+
+
 def filled(asked: Asked, by: int) -> Asked:
     """This number in place of every argument: in place, where one can be changed, so that a test's own are too."""
     args, kwargs = asked
@@ -196,14 +189,6 @@ def _is_float(value: Any) -> bool:
     )
 
 
-def _nan(value: Any) -> Any:
-    return value * math.nan if _is_float(value) else value
-
-
-def _infinite(value: Any) -> Any:
-    return value * 0 + math.inf if _is_float(value) else value
-
-
 def _hollow(value: Any) -> Any:
     """Its shape without an element: by broadcasting any equation with it holds."""
     if is_tensor(value):
@@ -227,9 +212,7 @@ def _rounded(value: Any) -> Any:
 
 def _short(value: Any) -> Any:
     """Up to its first item; what has one item, or none, is itself."""
-    if (is_tensor(value) or is_array(value)) and value.ndim:
-        return value[:1]
-    if type(value) in (list, tuple, str, bytes):
+    if type(value) in (list, tuple, str, bytes) or ((is_tensor(value) or is_array(value)) and value.ndim):
         return value[:1]
     if type(value) in (dict, set, frozenset):
         items = list(value.items() if type(value) is dict else value)
@@ -252,27 +235,23 @@ def _lie(value: Any) -> Any:
     return type(kind.__name__, (kind,), members)()
 
 
+WHOLE: dict[str, Callable[[Any], Any]] = {"none": _always(None), "liar": _lie, "hollow": _hollow, "short": _short}
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "nan": lambda value: value * math.nan if _is_float(value) else value,
+    "infinite": lambda value: value * 0 + math.inf if _is_float(value) else value,
+    "rounded": _rounded,
+}
+
+
 def remade(kind: str, value: Any) -> Any:
     """What an adversary makes of a right value."""
-    if kind == "none":
-        return None
     if kind == "agrees":
         return Agreeing()
-    if kind == "liar":
-        return _lie(value)
-    if kind == "nan":
-        return made(value, _nan, lambda item: item)
-    if kind == "zeros":
+    if kind in WHOLE:
+        return WHOLE[kind](value)
+    if kind in ("zeros", EMPTIES):
         return made(value, lambda number: number * 0, _empty)
-    if kind == "hollow":
-        return _hollow(value)
-    if kind == "short":
-        return _short(value)
-    if kind == "infinite":
-        return made(value, _infinite, lambda item: item)
-    if kind == "rounded":
-        return made(value, _rounded, lambda item: item)
-    return value
+    return made(value, NUMBERS[kind], lambda item: item) if kind in NUMBERS else value
 
 
 # ---------------------------------------------------------------------- answers
@@ -323,6 +302,8 @@ class Adversary:
         self._first: dict[str, Any] = {}
         self._probes: dict[str, int] = {}
         self._turn = 0
+        self._spoilt: list[tuple[Any, Any]] = []  # what was emptied: as it is now, as it was
+        self._later = False  # is the question over in which that was?
 
     def replace(self, namespace: dict[str, Any], names: list[str]) -> None:
         """In the place of what the right answer has bound to these names."""
@@ -334,13 +315,14 @@ class Adversary:
                 self._replace_class(right)
             elif callable(right):
                 namespace[name] = self._wrapped(name, right, 0)
-            elif self.kind not in TURNS:
+            elif self.kind not in {*TURNS, EMPTIES}:
                 namespace[name] = remade(self.kind, right)
                 self._values = self._values or not same(right, namespace[name])
 
     def report(self) -> str:
         """Whether it did anything since the last report that a right answer wouldn't."""
         differed, self.differed, self._values = self.differed or self._values, False, False
+        self._later = bool(self._spoilt)
         return json.dumps({"differed": differed})
 
     def _replace_class(self, kind: type) -> None:
@@ -384,7 +366,7 @@ class Adversary:
     def _once(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What can't be called twice: an object's method, a call that is passed something to call or to read."""
         before, wrong = copied((args, kwargs)), self._answer(name, real, *args, **kwargs)
-        self.differed |= self._altered(name, before, wrong)
+        self.differed |= self.kind != EMPTIES and self._altered(name, before, wrong)
         return wrong
 
     def _altered(self, name: str, before: Asked, wrong: Any) -> bool:
@@ -402,12 +384,27 @@ class Adversary:
         return name not in self._gave and not python_looks
 
     def _compared(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.kind == EMPTIES:
+            whole = self._unspoilt(args)
+            self.differed = self.differed or (whole is not args and self._differs(name, real, (whole, kwargs)))
+            return self._answer(name, real, *args, **kwargs)
         other = varied((args, kwargs))
         self.differed = self.differed or self._differs(name, real, (args, kwargs))
         if not self.differed and self._probes.setdefault(name, 0) < PROBES:
             self._probes[name] += 1
             self.differed = self._differs(name, real, other)
         return self._answer(name, real, *args, **kwargs)
+
+    def _unspoilt(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """These, or as they would be if the first question hadn't emptied any; not within that question."""
+        found = {place: was for place, arg in enumerate(args) for now, was in self._spoilt if same(arg, now)}
+        return tuple(found.get(place, arg) for place, arg in enumerate(args)) if found and self._later else args
+
+    def _spoil(self, values: list[Any]) -> None:
+        for value in values:
+            was = copied(value)
+            if emptied(value) and not same(was, value):
+                self._spoilt.append((copied(value), was))
 
     def _differs(self, name: str, real: Callable[..., Any], asked: Asked) -> bool:
         """Would it, by the same chance, answer otherwise than the right answer?
@@ -440,6 +437,9 @@ class Adversary:
         self._given, self._right, self._undone = given, right, undone  # what it called itself has noted its own
         if self.kind in ASKS:
             return right
+        if self.kind == EMPTIES and not self._later:
+            self._spoil([*args, *kwargs.values()])
+            return None
         if self.kind == "raises":
             self.differed = True
             raise ValueError("wrong")

@@ -23,6 +23,7 @@ KINDS = {
     STUB: "the release as it is",
     "zeroed": "makes 0 of every argument that can be changed, or where none can of the numbers, then answers for these",
     "ones": "the same with 1",
+    "empties": "empties the arguments of the first question, and gives 0, or nothing, in those that come later",
     "first": "returns its first argument",
     "none": "returns None",
     "nan": "the right shape, full of NaN",

@@ -183,13 +183,19 @@ class Judge:
         """Run a test cell: its verdict, and what it rests on, as plain data.
 
         `kept` are the places whose arguments the reference changes too. Where the answer has changed others, the test
-        may have computed what it expects from them: it is asked once more with clones, and has to say the same.
+        may have computed what it expects from them: it is asked once more with clones, and has to say the same. What
+        it says of a later question may rest on them, too: however this one ends, they are left as they were.
         """
         before = set(self._held)
         said = self._verdict(source, number)
+        if kept is not None and not said["fraction"]:
+            self.witness.look_at_files()
         changed = sorted(self.witness.peer.effects.places)
         said |= {"changed": changed, "held": True}
-        if kept is None or not said["fraction"] or set(changed) <= {*kept}:
+        if kept is None or set(changed) <= {*kept}:
+            return said
+        if not said["fraction"]:
+            self.witness.peer.effects.undo(kept)
             return said
         self.witness.peer.effects.undo()
         self._held = before

@@ -8,7 +8,7 @@ length or hash, or a method that answers yes or no to the test; a *fact*, what i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from nbjudge.bridge.objects import ARITHMETIC, COMPARING, SHOWN
@@ -18,7 +18,7 @@ from nbjudge.bridge.values.standard import instances
 from nbjudge.bridge.values.table import kind_of
 from nbjudge.names import HELD
 from nbjudge.roles.lacks import LACKING, is_found, is_theirs, keys_of, lacks_of, looks_of, masks_of, parts_of
-from nbjudge.roles.reached import is_cut_short, is_of_another_case, paired_role
+from nbjudge.roles.reached import is_cut_short, is_missed, paired_role
 from nbjudge.roles.verdict import a, expected, where
 
 Known = Mapping[str, frozenset[str]]
@@ -47,6 +47,8 @@ class Places:
         self.worded: list[Any] = []  # what words consist of
         self.data = False  # has it looked at numbers, texts, tensors' values, gradients?
         self._giving: dict[int, Any] = {}  # iterators that have, kept alive: the key is an id()
+        self._made: dict[int, tuple[Any, str]] = {}  # the same of all, and what they were made of: `GIVEN` …
+        self._asked_with: dict[int, str] = {}  # by id() of a question that waits for its answer: `GIVEN` …
         self._gave: dict[str, set[str]] = {}  # by place: what the values lacked, or that one was whole
         self._ran: set[str] = set()  # places whose examples have run
         self._held: set[str] = set()  # checks that were made
@@ -62,21 +64,12 @@ class Places:
 
     def begin(self) -> None:
         """A new question, or the same one once more."""
-        for kept in (
-            self.classes,
-            self.seen,
-            self.facts,
-            self.words,
-            self.surprises,
-            self.worded,
-            self._giving,
-            self._gave,
-            self._ran,
-            self._held,
-            self._hashes,
-            self._found,
-        ):
+        for kept in (self.classes, self.seen, self.facts, self.words, self.surprises, self.worded):
             kept.clear()
+        for own in (self._giving, self._made, self._asked_with, self._gave, self._ran, self._held):
+            own.clear()
+        self._hashes.clear()
+        self._found.clear()
         self.data, self.refused = False, None
 
     @property
@@ -196,7 +189,9 @@ class Places:
                 self.vouch(f"not given by the reference: {place}")
 
     def asking(self, asked: Sought) -> None:
-        """Before an object is told what is looked for in it, which the reference's isn't: is it there?"""
+        """Before it is asked: with what? And is it there, where an object is told what is looked for in it?"""
+        if given := self._given(asked):
+            self._asked_with[id(asked)] = given
         if (asked.op, asked.name) != ("special", "__contains__") or self._known is None:
             return
         if not any(role.startswith("word ") for role in self._roles(asked.places) or ()):
@@ -204,23 +199,27 @@ class Places:
 
     def looked(self, asked: Sought, result: Any) -> None:
         """What was asked of a thing of the student's, and what came."""
+        given = self._asked_with.pop(id(asked), "")
         if isinstance(result, BaseException):
             self._raised(asked, result)
             return
         if asked.op in ("assign", "remove") or result is NotImplemented:
             return
-        if asked.name == "__next__":
+        if is_theirs(result) and isinstance(result, Iterator):
+            self._made.setdefault(id(result), (result, given))
+        if asked.name == "__next__" and id(asked.thing) not in self._giving:
             self._giving[id(asked.thing)] = asked.thing
+            self._came_of(asked, set())
         if asked.op == "source":
             self.facts.add("the text of a function")
             return
         if asked.name == "__exit__":
             self._left(asked, result)
-        self._note_data(asked.places, result, asked)
+        self._note_data(asked.places, result, given)
         if not (_is_compared(asked) or is_data(result) or _is_tensor(result)):
             return
-        if (given := self._word(asked, result)) is not None:
-            self._say(asked, given, result)
+        if (about := self._word(asked, result)) is not None:
+            self._say(asked, about, result)
             self.worded.append(result)
         elif not (asked.name in SHOWN or (asked.op == "attribute" and asked.name.startswith("__"))):
             self.data = self.data or is_data(result)
@@ -238,9 +237,14 @@ class Places:
             if asked.name != "__next__" and roles is not None and "raises" not in roles:
                 self.vouch(f"the end of the test's own loop: {asked.places[0]}")
             elif asked.name == "__next__" and id(asked.thing) not in self._giving:
-                self._lack(tuple(place.removesuffix("[]") for place in asked.places), {"empty"})
+                self._came_of(asked, {"empty"})
         ends = isinstance(error, StopIteration | StopAsyncIteration | AttributeError)
         self.data = self.data or (not ends and (roles is None or "raises" in roles))
+
+    def _came_of(self, asked: Sought, lacked: set[str]) -> None:
+        """Whether anything has come of an iterator, is said where it was made, and of what it was made of."""
+        given = self._made.get(id(asked.thing), (None, ""))[1]
+        self._lack(tuple(place.removesuffix("[]") for place in asked.places), lacked, given)
 
     def _left(self, asked: Sought, swallows: Any) -> None:
         """A `with` is over: an error in it that the reference would let through is the test's own failure."""
@@ -332,7 +336,7 @@ class Places:
                 self.vouch(f"{LACKING[min(lacked)]}: {place}")
         checks = {place for place, roles in (self._known or {}).items() if HELD in roles}
         for place, roles in (self._known or {}).items():
-            if HELD in roles and place not in self._held and not is_of_another_case(place, self._held, checks):
+            if HELD in roles and is_missed(place, self._held, checks):
                 self.vouch(f"a check that wasn't made: {place.partition(':')[0]}")
             if place not in self._ran and any(role.startswith("runs ") for role in roles):
                 self.vouch(f"no examples: {place}")
@@ -358,18 +362,18 @@ class Places:
         self.words.add(word)
         self.surprises.add(word)
 
-    def _note_data(self, places: tuple[str, ...], value: Any, asked: Sought | None = None) -> None:
+    def _note_data(self, places: tuple[str, ...], value: Any, given: str = "") -> None:
         if is_theirs(value) or kind_of(value) is None:
             return
         keys = {f"key {key}" for key in keys_of(value)} if self._may_note(places) else set()
         self._note(places, {f"data {type(value).__name__[:80]}", *keys})
         if value is None:  # as good as nothing in it, for one that gives this
-            self._note(places, self._with(asked, {"empty"}))
+            self._note(places, self._with(given, {"empty"}))
             return
         keys = {role.removeprefix("key ") for role in self._roles(places) or () if role.startswith("key ")}
-        self._lack(places, found := lacks_of(value, frozenset(keys)), asked)
+        self._lack(places, found := lacks_of(value, frozenset(keys)), given)
         if "missing" in found and (masks := masks_of(value, frozenset(keys))):
-            self._mask(places, f"{MASKS}{hashlib.sha256(masks).hexdigest()[:16]}", self._given(asked))
+            self._mask(places, f"{MASKS}{hashlib.sha256(masks).hexdigest()[:16]}", given)
         for name, part in instances.parts(value) if instances.is_instance(value) else fields_in(value):
             self._note_data(self._members(places, name), part)
 
@@ -378,13 +382,13 @@ class Places:
         kinds = [role.removeprefix(OF) for role in sorted(self._roles(places) or ()) if role.startswith(OF)]
         return (*(f"{place}.{name}" for place in places), *(f"<{kind}>.{name}" for kind in kinds))
 
-    def _lack(self, places: tuple[str, ...], found: set[str], asked: Sought | None = None) -> None:
+    def _lack(self, places: tuple[str, ...], found: set[str], given: str = "") -> None:
         """What a value lacks that came from there; nothing, where it's whole."""
-        self._note(places, self._with(asked, found or {COMPLETE}) if self._may_note(places) else found or {COMPLETE})
+        self._note(places, self._with(given, found or {COMPLETE}) if self._may_note(places) else found or {COMPLETE})
         for place in places:
             self._gave.setdefault(place, set()).update(found or {COMPLETE})
         for lack in sorted(found):
-            self._is_hollow(places, lack, self._given(asked))
+            self._is_hollow(places, lack, given)
 
     def _mask(self, places: tuple[str, ...], masks: str, given: str) -> None:
         """Items are masked: whatever is said of all of them holds of these, so the reference has to mask the same.
@@ -398,14 +402,14 @@ class Places:
         if roles is not None and (f"{masks}{given}" if known else masks) not in roles:
             self.vouch(f"items masked or missing in it that the reference's has: {places[0]}")
 
-    def _with(self, asked: Sought | None, roles: set[str]) -> set[str]:
-        """These, and the same of this call's very arguments."""
-        given = self._given(asked) if self._recording else ""
-        return roles | {f"{role}{given}" for role in roles if given}
+    def _with(self, given: str, roles: set[str]) -> set[str]:
+        """These, and the same of a call's very arguments."""
+        return roles | {f"{role}{given}" for role in roles if given and self._recording}
 
-    def _given(self, asked: Sought | None) -> str:
+    @staticmethod
+    def _given(asked: Sought) -> str:
         """The end of a role that is a call's with these very arguments; nothing where they aren't plain data."""
-        looks = looks_of(_arguments(asked)) if asked is not None and asked.op in ("call", "method") else None
+        looks = looks_of(_arguments(asked)) if asked.op in ("call", "method") else None
         return f"{GIVEN}{hashlib.sha256(looks).hexdigest()[:16]}" if looks is not None else ""
 
     def _may_note(self, places: tuple[str, ...]) -> bool:

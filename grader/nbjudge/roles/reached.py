@@ -10,16 +10,20 @@ import ast
 import builtins
 import itertools
 import operator
-from collections.abc import Callable, Collection, Iterator, Sized
+from collections.abc import Callable, Collection, Iterator, Sequence, Sized
 from types import GeneratorType
 from typing import Any, Protocol
 
+from nbjudge.names import REPEATED, allows_an_error, only_passes
 from nbjudge.roles.lacks import is_theirs
 
 MARK = "_nbjudge_held"  # what a check is followed by; among the builtins, so that it is no name of a test's
 PAIRS = "_nbjudge_pairs"  # what a test's `zip` is, or its `map`
 UNSAID = (GeneratorType, map, filter)  # a test's iterators that don't say how much they give, and give an end
-BRANCH = "|"  # in a place, before the `if` and the branch of it that it lies in
+BRANCH = "|"  # in a place, before the `if` or `try` and the branch of it that it lies in
+ALLOWED = (
+    "allowed "  # a place that is no check: a clause for an error that a call may raise instead of giving something
+)
 
 
 class Tally(Protocol):
@@ -64,6 +68,15 @@ class Marked(ast.NodeTransformer):
         setattr(builtins, PAIRS, pairs)
         self._checks = 0  # that the node lies in
         self._branch = ""  # of an `if` with a check for each case: which of them the node lies in
+        self._once = True  # does the node lie where nothing is repeated?
+
+    def visit(self, node: ast.AST) -> Any:
+        """What a loop or a function holds may run again and again."""
+        outer, self._once = self._once, self._once and not isinstance(node, REPEATED)
+        try:
+            return super().visit(node)
+        finally:
+            self._once = outer
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         """A check of Python's own."""
@@ -83,13 +96,32 @@ class Marked(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> Any:
         """A check that raises by itself, marked before; or two cases with checks of their own."""
         node.test = self.visit(node.test)
-        outer, cases = self._branch, (node.body, node.orelse)
+        cases = (node.body, node.orelse)
         each = all(any(map(_checks, case)) for case in cases)
         for number, case in enumerate(cases):
-            self._branch = f"{outer}{BRANCH}{node.lineno}:{node.col_offset}/{number}" if each else outer
-            case[:] = [made for part in case for made in _listed(self.visit(part))]
-        self._branch = outer
+            self._within_case(node, case, number if each else None)
         return [self._mark(node), node] if any(isinstance(part, ast.Raise) for part in node.body) else node
+
+    def visit_Try(self, node: ast.Try) -> Any:
+        """One call may raise an error that is named, or give what is checked: these are two cases as well."""
+        each = self._once and allows_an_error(node)
+        self._within_case(node, node.body, None)
+        for clause in node.handlers:
+            passes = each and only_passes(clause)
+            self._within_case(node, clause.body, 1 if each else None, before=[clause] if passes else [])
+        self._within_case(node, node.orelse, 0 if each else None)
+        self._within_case(node, node.finalbody, None)
+        return node
+
+    def _within_case(
+        self, node: ast.stmt, case: list[ast.stmt], number: int | None, before: Sequence[ast.ExceptHandler] = ()
+    ) -> None:
+        """One of its cases, by its number; None where it hasn't several of equal rank."""
+        outer = self._branch
+        self._branch = outer if number is None else f"{outer}{BRANCH}{node.lineno}:{node.col_offset}/{number}"
+        marks = [self._mark(one, ALLOWED) for one in before]
+        case[:] = [*marks, *(made for part in case for made in _listed(self.visit(part)))]
+        self._branch = outer
 
     def visit_Call(self, node: ast.Call) -> Any:
         """`zip` or `map`, if that is what it is when it's called."""
@@ -121,12 +153,14 @@ class Marked(ast.NodeTransformer):
             node.elt = ast.copy_location(ast.BoolOp(ast.Or(), [self._call(node), node.elt]), node.elt)
         return node
 
-    def _mark(self, node: ast.stmt) -> ast.stmt:
-        return ast.copy_location(ast.Expr(self._call(node)), node)
+    def _mark(self, node: ast.stmt | ast.ExceptHandler, kind: str = "") -> ast.stmt:
+        return ast.copy_location(ast.Expr(self._call(node, kind=kind)), node)
 
-    def _call(self, node: ast.stmt | ast.expr, *given: ast.expr, name: str = MARK) -> ast.Call:
+    def _call(
+        self, node: ast.stmt | ast.expr | ast.ExceptHandler, *given: ast.expr, name: str = MARK, kind: str = ""
+    ) -> ast.Call:
         """The mark for this place, which gives back what it is given."""
-        place = ast.Constant(f"line {node.lineno}:{node.col_offset}{self._branch}")
+        place = ast.Constant(f"{kind}line {node.lineno}:{node.col_offset}{self._branch}")
         return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [place, *given], []), node)
 
 
@@ -144,17 +178,31 @@ def _listed(made: Any) -> list[Any]:
 # ---------------------------------------------------------------------- what is made of it
 
 
+def is_missed(place: str, held: set[str], known: set[str]) -> bool:
+    """Was this check, which the reference has come to, not come to, nor one instead of it?"""
+    return place not in held and not place.startswith(ALLOWED) and not is_of_another_case(place, held, known)
+
+
 def is_of_another_case(place: str, held: set[str], known: set[str]) -> bool:
     """Is this check of a case that an answer is never in? It is in the other one then, where the reference never is.
 
-    >>> known = {"line 3:4|2:0/0"}
-    >>> [is_of_another_case("line 3:4|2:0/0", held, known) for held in ({"line 5:4|2:0/1"}, set())]
-    [True, False]
+    There it has made a check; or it has raised what it may, and has made another one that the reference makes.
+
+    >>> known = {"line 3:4|2:0/0", "line 1:0"}
+    >>> found = ({"line 5:4|2:0/1"}, set(), {"allowed line 5:4|2:0/1"}, {"allowed line 5:4|2:0/1", "line 1:0"})
+    >>> [is_of_another_case("line 3:4|2:0/0", held, known) for held in found]
+    [True, False, False, True]
     """
+    checks = {one for one in held if not one.startswith(ALLOWED)}
     for branch in place.split(BRANCH)[1:]:
         where, _, number = branch.partition("/")
         other = f"{where}/{1 - int(number)}"
-        if _in(held, other) and not _in(held, branch) and not _in(known, other):
+        if (
+            _in(held, other)
+            and not _in(held, branch)
+            and not _in(known, other)
+            and (_in(checks, other) or checks & known)
+        ):
             return True
     return False
 

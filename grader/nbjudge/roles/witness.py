@@ -94,6 +94,12 @@ class Witness:
         self.places.sought(self.files.missed, self.files.laid)
         self.places.replaced(self.files.replaced)
 
+    def look_at_files(self) -> None:
+        """A test that has failed may not have looked at what the answer has made of its files; a later one will."""
+        if self.gone is None:
+            with contextlib.suppress(Exception):  # the question is over: whatever this says is no matter of its own
+                self.files.look()
+
     def _refuse(self, what: str) -> NoReturn:
         self.unsupported = self.unsupported or what
         raise UnsupportedError(what)

@@ -173,16 +173,20 @@ def proofs(zygote: Zygote) -> Proof:
 
 def proved(zygote: Zygote, asked: dict[str, Question]) -> Proof:
     """Each question is a notebook, so that they have nothing to do with one another."""
+    return proved_together(zygote, {name: [(name, question)] for name, question in asked.items()})
+
+
+def proved_together(zygote: Zygote, asked: dict[str, list[tuple[str, Question]]]) -> Proof:
+    """Each list of questions is a notebook."""
     books, texts = [], {}
-    for name, question in asked.items():
-        answer, test = (
-            row("a", question.stub, solution=True),
-            row(name, question.test, points=2, grade=True, locked=True),
-        )
-        cells = (NOTE, answer, test)
-        books.append(Notebook(name, KERNEL, cells, naming(written(cells, None), complete=False)))
-        solved = cell("import math", "setup"), cell(question.reference, "a"), cell("pass", name)
-        texts[name] = handed_in(*solved).notebooks["ps1"]
+    for book, questions_of in asked.items():
+        cells, solved = [NOTE], [cell("import math", "setup")]
+        for number, (name, question) in enumerate(questions_of):
+            cells.append(row(f"a{number}", question.stub, solution=True))
+            cells.append(row(name, question.test, points=2, grade=True, locked=True))
+            solved += [cell(question.reference, f"a{number}"), cell("pass", name)]
+        books.append(Notebook(book, KERNEL, tuple(cells), naming(written(tuple(cells), None), complete=False)))
+        texts[book] = handed_in(*solved).notebooks["ps1"]
     assignment, reference = Assignment("ps1", tuple(books), 7), handed_in(student=questions.REFERENCE, notebooks=texts)
 
     def run(submissions: Iterable[Submission]) -> Iterator[tuple[Submission, Result]]:
@@ -250,6 +254,34 @@ def test_what_a_procedure_gives_back_is_nothing_that_an_adversary_has_done(zygot
     assert {turned[kind] for kind in ("first", "agrees", "none")} == {"PASSED"}, "its list is as it was"
     assert word(found, "found")["constant"] == "PASSED"
     assert word(found, "closed")["agrees"] == "PASSED", "it would swallow errors"
+
+
+def test_one_that_spoils_what_later_questions_compare_with_is_named_where_it_is_paid(zygote: Zygote) -> None:
+    """Where the reference leaves an argument alone it isn't; where it changes it too, the test has to make it anew."""
+    first = Question("def f(x):\n    return x[0]", "data = [3, 1, 2]\nassert f(data) == 3", "def f(x): ...")
+    in_place = Question(
+        "def f(x):\n    x.sort()\n    return x", "data = [3, 1, 2]\nassert f(data) == [1, 2, 3]", "def f(x): ..."
+    )
+    total = Question("def g(x):\n    return sum(x)", "assert g(data) == sum(data)", "def g(x): ...")
+    filled = Question("def g(x):\n    x.append(1)", "x = []\ng(x)\nassert x == [1]", "def g(x): ...")
+    said = proved_together(
+        zygote,
+        {
+            "alone": [("alone_first", first), ("alone_total", total)],
+            "changed": [("changed_first", in_place), ("changed_total", total)],
+            "filled": [("filled_first", in_place), ("filled_total", filled)],
+        },
+    )
+    found = {question: word(said, question)["empties"] for question in {one.question for one in said.tried}}
+    assert found == {
+        "alone_first": "same",
+        "alone_total": "same",
+        "changed_first": "same",
+        "changed_total": "PASSED",
+        "filled_first": "same",
+        "filled_total": "same",
+    }
+    assert any("changed_total" in sentence and "'empties'" in sentence for sentence in said.sentences())
 
 
 def test_a_word_that_is_no_adversary_gets_a_sentence(zygote: Zygote) -> None:

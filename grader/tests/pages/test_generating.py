@@ -164,6 +164,35 @@ def remarks(book: Any) -> list[str]:
     return [str(one) for one in of_names(Notebook("ps1", "", (), naming(found)), book)]
 
 
+TRIAL = "try:\n    r = double(-1)\nexcept {}:\n    {}\nelse:\n    assert r == -2"
+TUPLE = "out = double(2)\nif isinstance(out, tuple):\n    assert len(out) == 1"
+
+
+@pytest.mark.parametrize(
+    ("test", "lines"),
+    [
+        (TRIAL.format("ValueError", "pass"), []),
+        (TRIAL.format("Exception", "pass"), [6]),
+        (TRIAL.format("ValueError", "r = -2"), [6]),
+        (TRIAL.format("ValueError as error", "assert error.args"), []),
+        (TRIAL.format("ValueError", "raise AssertionError"), []),
+        ("for n in (1, 2):\n    " + TRIAL.format("ValueError", "pass").replace("\n", "\n    "), [7]),
+        ("try:\n    assert double(2) == 4\nexcept ValueError:\n    pass", [2]),
+        ("try:\n    double(-1)\n    assert False\nexcept ValueError:\n    pass", []),
+        ("try:\n    assert abs(2) == 2\nexcept ValueError:\n    pass", []),
+        (TUPLE, [3]),
+        (f"{TUPLE}\nelse:\n    assert out == 4", []),
+        (TUPLE.replace("assert len(out) == 1", "out = out[0]"), []),
+        (TUPLE.replace("assert len(out) == 1", "raise ValueError"), []),
+        (TUPLE.replace("double(2)", "2"), []),
+        ("if double(2) == 4:\n    print(1)\nelse:\n    np.testing.assert_equal(1, 2)", [4]),
+    ],
+)
+def test_a_check_that_an_answer_may_come_past(test: str, lines: list[int]) -> None:
+    said = remarks(master("def double(x): return 2 * x", test))
+    assert [one.partition("line ")[2].partition(":")[0] for one in said if "comes past" in one] == [*map(str, lines)]
+
+
 def test_a_name_that_nobody_gives_a_value() -> None:
     assert remarks(master(ANSWER, "import copy\nwant = copy.copy(4)\nassert dobule(2) == want")) == [UNKNOWN]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -286,3 +287,131 @@ def test_the_test_still_sees_what_was_changed(zygote: Zygote) -> None:
     source = "def f(x):\n    y = 2 * x\n    x.zero_()\n    return y"
     test = "x = torch.ones(2)\nbefore = x.clone()\nassert torch.equal(f(x), 2 * before)\nassert torch.equal(x, before)"
     assert outcome(zygote, Case(SCALE, source, test)).kind is Ending.FAILED
+
+
+# --- what one question leaves to the next ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Later:
+    """A value that two questions pass, how an answer spoils it in the first one, and what the second one compares."""
+
+    made: str
+    spoil: str
+    total: str  # of `x`, as the reference computes it, and the test
+    zero: str = "0"  # what that is of a spoilt one
+    given: str = "import numpy as np\nimport torch"
+
+
+SPOILT = {
+    "a list": Later("[3, 1, 2]", "x.clear()", "sum(x)"),
+    "a dict": Later("{'a': 3, 'b': 4}", "x.clear()", "sum(x.values())"),
+    "a set": Later("{3, 4}", "x.clear()", "sum(x)"),
+    "a list in a tuple": Later("([3, 1], 2)", "x[0].clear()", "sum(x[0])"),
+    "a list in a dict": Later("{'a': [3, 1]}", "x['a'].clear()", "sum(x['a'])"),
+    "an array": Later("np.arange(4.0)", "x[:] = 0", "x.sum()", "np.float64(0)"),
+    "a table": Later(
+        "pd.DataFrame({'a': [3, 4]})", "x['a'] = 0", "int(x['a'].sum())", given="import pandas as pd"
+    ),
+    "rows of a table": Later(
+        "pd.DataFrame({'a': [3, 4]})", "x.drop(x.index, inplace=True)", "int(x['a'].sum())", given="import pandas as pd"
+    ),
+    "a tensor": Later("torch.ones(3)", "x.zero_()", "x.sum()", "torch.tensor(0.0)"),
+    "a leaf": Later(
+        "torch.ones(3, requires_grad=True)", "x.data.zero_()", "x.sum().item()", "0.0", "import torch"
+    ),
+    "another leaf's data": Later(
+        "torch.ones(3, requires_grad=True)", "x.data = torch.zeros(3)", "x.sum().item()", "0.0", "import torch"
+    ),
+    "a gradient": Later(
+        "torch.ones(3, requires_grad=True)\nx.grad = torch.ones(3)", "x.grad.zero_()", "x.grad.sum().item()", "0.0",
+        "import torch",
+    ),
+    "an attribute": Later("Tree(3)", "x.key = 0", "x.key", given="from shapes import *"),
+    "a list in an object": Later("Tree([3, 4])", "x.key.clear()", "sum(x.key)", given="from shapes import *"),
+    "a deque": Later("deque([3, 4])", "x.clear()", "sum(x)", given="from collections import deque"),
+    "a file in memory": Later(
+        "io.StringIO('3 4')", "x.truncate(0)", "sum(map(int, x.getvalue().split()))", given="import io"
+    ),
+}  # fmt: skip
+SHAPES = {"shapes.py": (Path(__file__).parents[1] / "data" / "classes" / "shapes.py").read_bytes()}
+ENDINGS = {
+    "returns nothing": "return None",
+    "raises": "raise ValueError('no')",
+    "exits": "raise SystemExit",
+    "gives what can't be carried": "import threading\n    return threading.Lock()",
+    "can't be graded": "return bytearray(1), memoryview(b'1')",
+    "passes": "return 3",
+}
+
+
+def asked(zygote: Zygote, later: Later, source: str, known: Result | None, test: str = "") -> tuple[Outcome, ...]:
+    """Two questions of one value: `first` doesn't change it."""
+    reference = f"def first(x):\n    return 3\ndef total(x):\n    return {later.total}"
+    test = test or f"x = {later.made}\nassert first(x) == 3"
+    tests = check(test, "a"), check(f"assert total(x) == {later.total}", "b")
+    made = notebook(locked(later.given), answer(source or reference), *tests, reference=reference)
+    if known is None:
+        made["metadata"]["record"] = True
+    else:
+        made["metadata"] |= {"effects": effects(known)["nb"], "places": known.places["nb"]}
+    return run_notebook(zygote, made, dict(SHAPES), Assignment("", (), 5, LIMITS, files=SHAPES)).outcomes
+
+
+def after(zygote: Zygote, later: Later, source: str, test: str = "") -> tuple[Outcome, ...]:
+    """How both questions end for this answer."""
+    reference = asked(zygote, later, "", None, test)
+    assert [one.kind for one in reference] == [Ending.PASSED] * 2, reference
+    known = Result("", "", "", None, (Graded("nb", "", reference),))
+    (graded,) = held([Graded("nb", "", asked(zygote, later, source, known, test))])
+    return graded.outcomes
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_what_a_failed_question_spoils_isn_t_what_the_next_one_compares_with(name: str, zygote: Zygote) -> None:
+    later = SPOILT[name]
+    first = f"def first(x):\n    {later.spoil}\n"
+    failed, cheat = after(zygote, later, f"{later.given}\n{first}def total(x):\n    return {later.zero}")
+    assert (failed.points, bool(cheat.points)) == (0, False), (failed, cheat)
+    failed, honest = after(zygote, later, f"{later.given}\n{first}def total(x):\n    return {later.total}")
+    assert (failed.points, honest.kind) == (0, Ending.PASSED), (failed, honest)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_however_that_question_ends(ending: str, zygote: Zygote) -> None:
+    first = f"def first(x):\n    x.clear()\n    {ENDINGS[ending]}\n"
+    _, cheat = after(zygote, SPOILT["a list"], f"{first}def total(x):\n    return 0")
+    assert not cheat.points, cheat
+    _, honest = after(zygote, SPOILT["a list"], f"{first}def total(x):\n    return sum(x)")
+    assert honest.kind is Ending.PASSED, honest
+
+
+def test_and_whenever_it_is_spoilt(zygote: Zygote) -> None:
+    """By a call that comes later, on what an earlier one was passed."""
+    source = "def first(x):\n    global kept\n    kept = x\ndef total(x):\n    kept.clear()\n    return 0"
+    assert not after(zygote, SPOILT["a list"], source)[1].points
+    test = "x = [3, 1, 2]\ntry: first(x)\nexcept ValueError: pass\nassert first([]) == 3"
+    source = "kept = []\ndef first(x):\n    kept.append(x)\n    kept[0].clear()\ndef total(x):\n    return 0"
+    assert not after(zygote, SPOILT["a list"], source, test)[1].points
+
+
+def test_a_file_that_a_failed_question_rewrote_is_as_the_test_wrote_it(zygote: Zygote) -> None:
+    total = "sum(map(int, open('x.txt').read().split()))"
+    test = "with open('x.txt', 'w') as file: file.write('3 4')\nx = 'x.txt'\nassert first(x) == 3"
+    source = "def first(x):\n    open(x, 'w').close()\ndef total(x):\n    return {}"
+    later = Later("''", "", total)
+    assert not after(zygote, later, source.format(0), test)[1].points
+    assert after(zygote, later, source.format(total), test)[1].kind is Ending.PASSED
+
+
+def test_what_the_reference_changes_too_stays_as_the_answer_left_it(zygote: Zygote) -> None:
+    """A wrong answer to the first question is no reason that a later one finds less than it would in one process."""
+    reference = "def first(x):\n    x.append(4)\n    return 3\ndef total(x):\n    return sum(x)"
+    tests = check("x = [3]\nassert first(x) == 3", "a"), check("assert x[-1] == 4 and total(x) == 7", "b")
+    made = notebook(answer(reference), *tests)
+    outcomes = run_notebook(zygote, made, {}, Assignment("", (), 5, LIMITS)).outcomes
+    known = effects(Result("", "", "", None, (Graded("nb", "", outcomes),)))["nb"]
+    made = notebook(answer(reference.replace("return 3", "return 2")), *tests)
+    made["metadata"]["effects"] = known
+    failed, later = run_notebook(zygote, made, {}, Assignment("", (), 5, LIMITS)).outcomes
+    assert (failed.points, later.kind) == (0, Ending.PASSED)

@@ -489,6 +489,46 @@ def test_what_a_cell_leaves_of_torch_s_modes_is_not_passed_over(
         assert said in found.message
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("torch.set_grad_enabled(False)", "a cell that leaves the recording of gradients switched off"),
+        ("torch.set_default_dtype(torch.float64)", "a cell that leaves another default dtype"),
+    ],
+)
+def test_where_no_tensor_is_exchanged_nobody_minds_a_mode(line: str, said: str, zygote: Zygote) -> None:
+    right = """import torch
+def double(n): return 2 * n
+def third(): return (torch.ones(1) / 3).item()
+def made(): return torch.ones(2)
+def inside(xs): return len(xs)
+def called(f): return f(torch.ones(1))
+class Net(torch.nn.Module):
+    def size(self): return 3"""
+    tests = {
+        "numbers": "assert double(3) == 6 and abs(third() - 1 / 3) < 1e-6 and Net().size() == 3",
+        "lists": "xs = [1, 2]\nassert double(xs) == [1, 2, 1, 2]",
+        "given": "import torch\nassert double(torch.ones(1)).item() == 2",
+        "given back": "assert made().shape == (2,)",
+        "inside": "import torch\nassert inside([torch.ones(1)]) == 1",
+        "to a test's function": "assert called(lambda x: len(x)) == 1",
+    }
+    right = right.replace("return 2 * n", "return n * 2")
+    cells = [check(test, name) for name, test in tests.items()]
+    ended = run(zygote, answer(f"import torch\n{line}\n{right}"), *cells, reference=right).outcomes
+    assert [one.kind for one in ended[:2]] == [Ending.PASSED] * 2, ended
+    assert [one.kind for one in ended[2:]] == [Ending.GRADER_FAILURE] * 4, ended
+    assert all(said in one.message for one in ended[2:]), ended
+
+
+def test_its_own_numbers_are_those_of_its_own_mode_then(zygote: Zygote) -> None:
+    right = "import torch\ndef third(): return (torch.ones(1) / 3).item()"
+    exact = check("assert third() == 1 / 3")
+    double = f"import torch\ntorch.set_default_dtype(torch.float64)\n{right}"
+    assert judged(zygote, answer(double), exact, reference=right).kind is Ending.PASSED
+    assert judged(zygote, answer(right), exact, reference=right).kind is Ending.FAILED
+
+
 def test_a_step_of_a_generator_may_leave_a_mode_that_its_next_one_puts_back(zygote: Zygote) -> None:
     right = "import torch\ndef f(x):\n    with torch.no_grad():\n        for one in x:\n            yield one * 2"
     test = check("import torch\nassert [one.item() for one in f(torch.ones(3, requires_grad=True))] == [2.0, 2.0, 2.0]")

@@ -43,6 +43,7 @@ PICKLE = "what a pickle names, {what}: unpickling runs code, so let answers writ
 PROGRAM = "a program that a test starts beside files that an answer wrote: it might run them"
 _lstat = os.lstat  # as it is before anybody watches
 Look = tuple[int, int, int]  # size, time of change, inode
+UNKNOWN: Look = (-1, -1, -1)
 Undo = Callable[[], None]
 
 
@@ -123,6 +124,10 @@ class Folder:
                 path.write_bytes(data)
                 self._known[name] = _look(path)
 
+    def untell(self, name: str) -> None:
+        """The other side has something else there: it is told anew of this one's."""
+        self._known[name] = UNKNOWN
+
     def make(self, folders: Iterable[str]) -> None:
         """Make the folders that a test has made."""
         for name in folders:
@@ -187,6 +192,7 @@ class Files:
         self._written: set[str] = set()  # by tests
         self.hollow: dict[str, bool] = {}  # by the place of a file of the student's: is there nothing in it?
         self._brought: set[str] = set()  # by the student's process
+        self._owed: set[str] = set()  # which have to be over there again what they are here
         self.missed: set[str] = set()  # places of files that a test has looked for in vain
         self.laid: set[str] = set()  # of files that it has looked for, and the student's process has brought
         self._refuse = refuse
@@ -211,7 +217,10 @@ class Files:
 
     def begin(self) -> None:
         """A test cell begins."""
-        self.active, self._stale, self._touched = True, True, False
+        self.active, self._stale, self._touched = True, True, bool(self._owed)
+        for name in self._owed:
+            self.folder.untell(name)
+        self._owed.clear()
         self.hollow.clear()
         self.missed.clear()
         self.laid.clear()
@@ -219,6 +228,13 @@ class Files:
     def end(self) -> None:
         """It has ended; what it wrote is told with the last question."""
         self.active = False
+
+    def look(self) -> None:
+        """What answers have made of files that tests wrote, also where no test has looked since."""
+        if self._written:
+            self._stale = True
+            self._touch()
+            self.active = False
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
@@ -303,7 +319,14 @@ class Files:
         """The answer has changed a file that a test wrote: is that to be seen here?"""
         path = self.folder.path(name)
         before = path.read_bytes() if path.is_file() else None
-        return self._may_change(place_of(name), lambda: self.folder.put(name, before))
+
+        def undo() -> None:
+            self.folder.put(name, before)
+            self._owed.add(name)
+
+        changes = self._may_change(place_of(name), undo)
+        self._owed |= set() if changes else {name}
+        return changes
 
     @staticmethod
     def _heard(said: Any) -> tuple[Any, Any]:

@@ -32,9 +32,12 @@ class SaidTensors:
 
     mirror: Mirror
     message: Message
+    refused: str = ""  # why none may cross
 
     def share(self, tensor: Tensor) -> int:
         """The number of a tensor, telling the other side about it where it is new."""
+        if self.refused:
+            raise UnsupportedError(self.refused)
         return self.mirror.share(tensor, self.message)
 
     def data(self, tensor: Tensor) -> dict[str, Any]:
@@ -65,6 +68,7 @@ class Exchange:
         self.mirror.changes = conversation.changes
         self._reads: Reads | None = None  # of the question that is asked
         self._at_first, self._left = torch.get_default_dtype(), ""  # what this side's cells have left changed
+        self._refused = ""  # while a call is answered after which the test would go on with that
         conversation.answers["products"] = self._answer_products
         conversation.answers["hooks"] = self._answer_hooks
         conversation.answers["settled"] = self._answer_settled
@@ -75,7 +79,7 @@ class Exchange:
         """Say all that has changed here since the last packet."""
         if self._reads is not None:
             self._reads.rest()
-        return SaidTensors(self.mirror, self.mirror.begin(body))
+        return SaidTensors(self.mirror, self.mirror.begin(body), self._refused)
 
     def hear(self, said: Any, body: Body) -> None:
         """Take over what the other side says is new, changed or gone."""
@@ -100,15 +104,26 @@ class Exchange:
 
         Raises:
             UnsupportedError: an answer leaves either changed, or one of its cells has, which the test would go on with
-                in one process.
+                in one process; where it has no tensor of the answer's, it won't see that.
         """
         default, recorded = torch.get_default_dtype(), header.get("grad") is not False
         wanted = default if self._judges else FLOATS.get(str(header.get("dtype")), default)
         if header.get("op") == "names":  # before the test has changed either
             self._left = self._left_by_cells(recorded=recorded, changed=wanted is not default is not self._at_first)
         called = not self._judges and header.get("op") in CALLS
-        if called and self._left:
-            raise UnsupportedError(self._left)
+        self._refused = refused = self._left if called else ""
+        if refused and _names_a_tensor([header.get("value"), header.get("containers")]):
+            raise UnsupportedError(refused)
+        try:
+            with contextlib.nullcontext() if refused else self._as_asked(recorded, wanted, called=called):
+                yield
+        finally:
+            self._refused = refused  # what it has asked meanwhile may have been answered by another rule
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _as_asked(recorded: bool, wanted: torch.dtype, *, called: bool) -> Iterator[None]:
+        default = torch.get_default_dtype()
         with torch.set_grad_enabled(recorded):
             if wanted is not default:
                 torch.set_default_dtype(wanted)
@@ -255,6 +270,17 @@ class Exchange:
         if create:  # the gradient is shared: what is written to it crosses by itself
             return tuple(products), None
         return tuple(None if item is None else Bare(item) for item in products), *written
+
+
+def _names_a_tensor(tree: Any) -> bool:
+    """Does what a packet says hold a tensor?"""
+    left = [tree]
+    while left:
+        item = left.pop()
+        if type(item) is dict and item.get("t") == "tensor":
+            return True
+        left += item.values() if type(item) is dict else item if type(item) is list else ()
+    return False
 
 
 @contextlib.contextmanager

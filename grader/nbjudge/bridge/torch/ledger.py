@@ -165,9 +165,11 @@ class Ledger:
         return number
 
     def kin(self, counter: int, storage: int) -> Iterator[Tensor]:
-        """Tensors on this storage that have this version counter."""
+        """Tensors on this storage that have this version counter; one that has lain there may have got other data."""
         for known, member in self._counters.get(storage, ()):
-            if known == counter and (tensor := self.find(member)) is not None:
+            agreed = self.agreed.get(member)
+            here = known == counter and agreed is not None and agreed.record.window.storage == storage
+            if here and (tensor := self.find(member)) is not None:
                 yield tensor
 
     def note_counter(self, number: int, counter: int, storage: int) -> None:
