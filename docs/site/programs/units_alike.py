@@ -7,7 +7,7 @@ All weights are a tenth. Every unit gets the same gradient as the others, and no
 import torch
 from torch import nn
 
-net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
+net = nn.Sequential(nn.Linear(2, 4, bias=False), nn.Tanh(), nn.Linear(4, 1))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for layer in net[::2]:
     nn.init.xavier_uniform_(layer.weight)
