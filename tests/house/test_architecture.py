@@ -430,3 +430,15 @@ def test_every_lint_exception_has_its_sentence() -> None:
     for path in [*files, *(ROOT / "tests").rglob("*.py"), *(ROOT / "grader" / "tests").rglob("*.py")]:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             assert not pattern.search(line), f"{path.relative_to(ROOT)}:{number} gives no reason"
+
+
+def test_a_kind_of_clue_is_one_probe_s_word() -> None:
+    """Two that say the same word would be told by each other's finders."""
+    made = defaultdict(set)
+    for name, module in modules().items():
+        for node in ast.walk(module.tree):
+            match node:
+                case ast.Call(func=ast.Name(id="Clue"), args=[ast.Constant(value=kind), *_]):
+                    made[kind].add(name)
+    assert len(made) > 30
+    assert not {kind: files for kind, files in made.items() if len(files) > 1}

@@ -62,7 +62,7 @@ class IdleOptimisers:
                 unreached = self._unreached(name, texts, calls, found) if calls else None
                 leaves = self._tell(name, optimisers[name], texts) if not calls or unreached is not None else ()
                 if unreached is not None:
-                    self._tables.clues.append(Clue("unreached", self._tables.frames.now, unreached, leaves))
+                    self._tables.clues.append(Clue("step unreached", self._tables.frames.now, unreached, leaves))
 
     def _unreached(
         self, name: str, texts: Sequence[Text], calls: Sequence[ast.AST], found: Mapping[str, Any]

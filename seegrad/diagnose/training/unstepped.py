@@ -79,7 +79,7 @@ def _describe(recording: Recording, idle: GradientUse, calls: list[Frame]) -> Di
     leaves = [leaf for leaf, _ in idle.tensors if any(leaf_of(recording, frame) == leaf for frame in calls)]
     uncalled = (each for each in recording.uses if each.kind == "uncalled" and each.tensors == idle.tensors)
     named = next(uncalled, None)
-    waits = (each for each in recording.clues_of("unreached") if set(each.tensors) == leaves_of(idle))
+    waits = (each for each in recording.clues_of("step unreached") if set(each.tensors) == leaves_of(idle))
     count = next(waits, None)
     culprit = named or count
     finding = Finding(
