@@ -61,7 +61,8 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
     for place, leaves in groups.items():
         if not told.isdisjoint(leaves):
             continue
-        step, anew = idle[leaves[0]][1], _anew(recording, place)
+        step, taken_out = idle[leaves[0]][1], LISTED.search(place.code) is not None
+        anew = None if taken_out else _anew(recording, place)
         finding = Finding(
             recording=recording,
             kind=UNUSED,
@@ -71,7 +72,6 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
             tensor=leaves[0],
         )
         facts: dict[str, Word] = {"leaves": names(recording, leaves)}
-        taken_out = LISTED.search(place.code) is not None
         if anew is not None:
             yield finding.told(MADE_ANEW, JOIN, facts)
         else:
