@@ -129,6 +129,23 @@ def fi_yes_or_no_behind_a_relu():
         optimizer.step()
 
 
+@program("out_of_reach")
+def fi_kinds_of_cloud_between_two_bounds():
+    """A tanh too many: a sure answer would be a large score."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 16), nn.Linear(16, 4)
+
+        def forward(self, x):
+            return torch.tanh(self.b(F.relu(self.a(x))))  # culprit
+
+    net, x = Net(), torch.randn(40, 6)
+    kinds = x[:, :4].argmax(1)
+    fitted(net, lambda net, lap: F.cross_entropy(net(x), kinds))  # victim
+
+
 @program()
 def fi_legal_reaches():
     """Within reach: of each, or as far as a rounding; and what a pool evens out behind the last relu."""

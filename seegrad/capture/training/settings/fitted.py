@@ -1,6 +1,6 @@
 """What a loss compares with: between which numbers all of it lies, and whether each call is given but one.
 
-Of each line some calls are looked at, spread over all that there are; on the CPU alone, since another device would have
+Of each line the first calls are looked at, later on one in so many; on the CPU alone, since another device would have
 to be waited for.
 """
 
@@ -22,8 +22,8 @@ from seegrad.capture.tables.frames import FrameDraft, numeral
 from seegrad.model.recording import Clue, Place
 
 SECOND = frozenset({
-    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-    "hinge_embedding_loss", "soft_margin_loss", "cross_entropy", "nll_loss",
+    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits",
+    "soft_margin_loss", "cross_entropy", "nll_loss",
 })  # fmt: skip
 THIRD = frozenset({"cosine_embedding_loss", "margin_ranking_loss"})
 DIFFERENCES = frozenset({"sub", "rsub"})

@@ -35,8 +35,12 @@ SHUFFLE = marked(
     "order by `torch.randperm`."
 )
 
-SHARES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
-SIDES = frozenset({"cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss", "soft_margin_loss"})
+SHARES = frozenset({"binary_cross_entropy_with_logits"})
+"""Losses that take what they aren't made for; `binary_cross_entropy` is refused it by torch."""
+
+SIDES = frozenset({"cosine_embedding_loss", "margin_ranking_loss", "soft_margin_loss"})
+"""Losses that are a constant where the side is 0; `hinge_embedding_loss` isn't."""
+
 CLASSES = frozenset({"cross_entropy", "nll_loss"})
 
 SLACK = 1e-3

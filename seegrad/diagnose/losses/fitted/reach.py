@@ -33,9 +33,13 @@ FIT = marked(
     "stay the same, and bring the result back by them."
 )
 LEAVE = marked("If it is to come near {label}, leave out that `{op}`.")
-SCORED = marked(
-    "{Culprit} gives {reach}, by `{op}`, and `{loss}` on {victim} takes that for scores, which may be of either sign "
-    "and any size: such scores are never as sure as the labels, and where `{op}` cuts one off, it learns nothing."
+CUT = marked(
+    "{Culprit} gives {reach}, by `{op}`, and `{loss}` on {victim} takes that for scores, which may be of either sign: "
+    "no class is ever scored below {low}, and where `{op}` cuts a score off, it learns nothing."
+)
+BOUNDED = marked(
+    "{Culprit} gives {reach}, by `{op}`, and `{loss}` on {victim} takes that for scores, which may be of any size: "
+    "these never differ by more, so the loss stays above 0, however well they are chosen."
 )
 HALF = marked(
     "{Culprit} gives {reach}, by `{op}`, and `{loss}` on {victim} takes that for a score, whose sign says which of the "
@@ -144,7 +148,7 @@ def _describe(recording: Recording, clue: Clue, made: Frame, shown: Frame) -> Di
     words: dict[str, Word] = {"reach": _reach(reach), "label": label(recording, clue.tensors[1])}
     if loss.op in SCORES:
         half = loss.op != "cross_entropy" and reach.low == 0
-        return finding.told(HALF if half else SCORED, PLAIN, facts, **words)
+        return finding.told(HALF if half else CUT if reach.high == inf else BOUNDED, PLAIN, facts, **words)
     facts |= {"least": clue.fact("low"), "most": clue.fact("high")}
     return finding.told(COMPARED, LEAVE if inf in (-reach.low, reach.high) else FIT, facts, **words)
 
