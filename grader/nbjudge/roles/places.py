@@ -190,7 +190,7 @@ class Places:
 
     def asking(self, asked: Sought) -> None:
         """Before it is asked: with what? And is it there, where an object is told what is looked for in it?"""
-        if given := self._given(asked):
+        if self._may_lack(asked.places) and (given := self._given(asked)):
             self._asked_with[id(asked)] = given
         if (asked.op, asked.name) != ("special", "__contains__") or self._known is None:
             return
@@ -405,6 +405,10 @@ class Places:
     def _with(self, given: str, roles: set[str]) -> set[str]:
         """These, and the same of a call's very arguments."""
         return roles | {f"{role}{given}" for role in roles if given and self._recording}
+
+    def _may_lack(self, places: tuple[str, ...]) -> bool:
+        """Where the reference has lacked nothing, whatever it was given, the arguments make no difference."""
+        return self._recording or any(role.startswith((MASKS, *LACKING)) for role in self._roles(places) or ())
 
     @staticmethod
     def _given(asked: Sought) -> str:
