@@ -12,6 +12,7 @@ const NEARLY = 2 / 3;
 const PART = 0.5; // of a word's weight, where it is only a part of others
 const OPERATION = /backward\d+$/;
 const OWN = 0.25; // of an operation's weight
+const BEHIND = 0.99; // of what Sphinx gives a heading that was asked for: it is told before its page
 
 Search.performTermsSearch = (words) => {
   const { docnames, titles, filenames } = Search._index;
@@ -32,7 +33,7 @@ Search.performTermsSearch = (words) => {
   const best = Math.max(...[...found.values()].map(({ has }) => has));
   return [...found]
     .filter(([page, { has }]) => has >= NEARLY * best || whole[page].length)
-    .map(([page, { score }]) => [docnames[page], titles[page], "", null, (Scorer.title * score) / (IN_TITLE * most), filenames[page], SearchResultKind.text]);
+    .map(([page, { score }]) => [docnames[page], titles[page], "", null, (BEHIND * Scorer.title * score) / (IN_TITLE * most), filenames[page], SearchResultKind.text]);
 };
 
 /** The pages that have a word in their text and in their titles; where none has, those that have longer ones with it. */
