@@ -74,6 +74,10 @@ NOT_REACHED = {
         "The gradient of {label} was asked for on {victim}, but {culprit} made {label} without `requires_grad`, and "
         "{root} was computed with it as it was."
     ),
+    "frozen": marked(
+        "The gradient of {label} was asked for on {victim}, but {made} has switched that off, and {root} was computed "
+        "with {label} as a constant."
+    ),
 }
 REACH = {
     "unused": marked(
@@ -100,6 +104,10 @@ REACH = {
         "`torch.func.functional_call`, or by an argument of its forward that is meant for them."
     ),
     "late": marked("Call `{name}.requires_grad_()` before the forward runs."),
+    "frozen": marked(
+        "Ask there only for those that require grad, `[t for t in tensors if t.requires_grad]`, and leave the others "
+        "as they are; or don't switch {label} off."
+    ),
 }
 REACH["plain"] = REACH["late"]
 REACH["early"] = marked("Let {culprit} run before {made}: what is computed before it has no graph.")
@@ -227,13 +235,22 @@ def _late_switch(recording: Recording, asked: Frame, tensor: int) -> tuple[Switc
     return None if switch is None or used is None else (switch, used.place)
 
 
+def _frozen_on(recording: Recording, asked: Frame, tensor: int) -> Place | None:
+    """The line that has switched its gradient off, if nothing has switched it on again."""
+    own = [each for each in recording.switches if each.kind == "tensors" and tensor in each.tensors]
+    last = next((each for each in reversed(own) if each.frame < asked.index), None)
+    return None if last is None or last.on else last.place
+
+
 def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tensor: int) -> Diagnosis:
     """The culprit is the line that cut the graph or made a new tensor, where there is one; the victim is the call."""
     why, cut = why_unused(recording, frame, tensor)
     plain = made_at(recording, tensor) if why == "late" else None
     early = _late_switch(recording, frame, tensor) if why in ("cut", "late") else None
+    frozen = _frozen_on(recording, frame, tensor) if why == "late" and early is None else None
     made, why = (plain, "plain") if plain is not None else (cut.frame.place if cut else None, why)
     why, made = ("early", early[1]) if early is not None else (why, made)
+    why, made = ("frozen", frozen) if frozen is not None else (why, made)
     called_again = called_twice(recording, error, frame, cut.frame) if cut and why == "fresh" else None
     why = "again" if called_again is not None else why
     if why == "instead" and cut is not None:
@@ -242,7 +259,7 @@ def describe_unused(recording: Recording, error: RaisedError, frame: Frame, tens
         recording=recording,
         kind=UNUSED,
         frame=error.frame,
-        culprit=called_again or (early[0].place if early is not None else made) or error.place,
+        culprit=called_again or (early[0].place if early else None if frozen else made) or error.place,
         victim=error.place,
         tensor=tensor,
     )

@@ -1,10 +1,12 @@
 """An optimiser that was given only what doesn't require grad, and that nobody has ever switched off.
 
-And a line that goes by the gradients of all Parameters, where some are None: Python's own error ends the program there.
+And a line that goes by gradients of which some are None, or that reads one before there is any: Python's own error ends
+the program there.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -80,3 +82,32 @@ def find_none(recording: Recording) -> Iterator[Diagnosis]:
         )
         facts: dict[str, Word] = {"leaves": names(recording, without)}
         yield finding.told(IS_NONE, PASS_OVER, facts)
+
+
+TOO_EARLY = marked(
+    "{Culprit} reads `{name}.grad` before any backward call has run. Until one has, a gradient is `None`: there is no "
+    "tensor of zeros for backward to add to, it makes one."
+)
+READ_LATER = marked(
+    "Empty the gradients after `backward()` and the step, or at the start of each round where there are any: "
+    "`if {name}.grad is not None:` before it."
+)
+ASKED = re.compile(r"'NoneType' object has no attribute '(\w+)'")
+
+
+@finder(order=12)
+def find_too_early(recording: Recording) -> Iterator[Diagnosis]:
+    """The line that asked something of a gradient when nobody had gone back yet."""
+    error = recording.error
+    asked = ASKED.search(error.text) if error is not None and error.kind == "AttributeError" else None
+    if error is None or error.place is None or asked is None:
+        return
+    read = re.search(rf"([\w.\[\]]+)\.grad\.(?:data\.)?{asked[1]}\b", error.place.code)
+    if read is None or any(frame.phase == "backward" for frame in recording.frames):
+        return
+    named = [ref.id for ref in recording.tensors if ref.name == read[1] and is_trained(recording, ref.id)]
+    tensor = named[-1] if named else None
+    finding = Finding(
+        recording=recording, kind=NONE, frame=error.frame, culprit=error.place, victim=error.place, tensor=tensor
+    )
+    yield finding.told(TOO_EARLY, READ_LATER, {"name": read[1]})

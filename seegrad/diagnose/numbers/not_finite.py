@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -42,6 +43,10 @@ GROWN = marked(
     "The gradient of {leaf} isn't finite: backward through {culprit} makes it larger than `{dtype}` can hold."
 )
 ENTERED = marked("{Culprit} computes with the NaN in {label}, and it reached {where} on {victim}.")
+HIDDEN = marked(
+    "{Culprit} gives the mask a last dimension of 1, so {masked} hides whole rows of scores with it, never some of a "
+    "row: {made} made the first NaN, of rows that hold nothing but -∞, and it reached {where} on {victim}."
+)
 UNSEEN = marked(
     "NaN or infinity has reached {where} on {victim}, and what was recorded of the numbers doesn't show where it began."
 )
@@ -73,6 +78,8 @@ WHY = {
 }
 MASK_THERE = marked("{Place} puts the -∞ there: with a large finite number in its place, each row adds up to 1.")
 MASKS = frozenset({"masked_fill", "masked_fill_", "where", "__setitem__", "index_fill", "index_fill_"})
+TAKE_MASKS = frozenset({"scaled_dot_product_attention"})
+DIMENSION = re.compile(r"softmax\([^()]*(?:\([^()]*\)[^()]*)*?(?:dim ?= ?|, ?)(-?\d+)")
 NEAR = 4
 """So many Frames lie at most between the mask and what it leads to."""
 
@@ -96,6 +103,10 @@ MEND = {
     ),
     "row": marked(
         "Mask with a large finite number, `torch.finfo({name}.dtype).min`, or see to it that each row keeps one."
+    ),
+    "hidden": marked(
+        "Let the mask lie along what each row adds up over, the last dimension: for keys to be hidden, "
+        "`mask.unsqueeze(1).unsqueeze(2)`."
     ),
     "ignored": marked(
         'Sum instead, `reduction="sum"`, and divide by the number of labels that count, at least 1; or leave such a '
@@ -291,13 +302,17 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     given = _given(origin)
     why = _why(origins, origin)
     made = _made_on(recording, origin) if origin.frame is not None and origin.frame.phase != "start" else None
+    masking = _masking(recording, origin) if why == "row" else None
+    stretched = _stretched_on(recording, origin, masking) if masking is not None else None
+    masked = masking.place if masking is not None else None
+    why = "hidden" if stretched is not None else why
     call, asked = _call_of(recording, arrival)
     finding = Finding(
         recording=recording,
         kind=kind,
         frame=arrival.frame.index,
-        culprit=None if origin.unseen else made,
-        instead=((_masked_on(recording, origin), MASK_THERE),) if why == "row" else (),
+        culprit=None if origin.unseen else stretched or made,
+        instead=((masked, MASK_THERE),) if why == "row" and masking and masking.op in MASKS else (),
         victim=call,
         node=origin.node,
         tensor=given,
@@ -313,6 +328,8 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
         "leaf": leaf,
         "label": label(recording, given if given is not None else origin.tensor),
         "why": phrase(WHY[why], **facts) if why in WHY else "",
+        "masked": finding.line(masked),
+        "made": finding.line(made),
     }
     return finding.told(_said(why, origin), MEND[why], facts, **words)
 
@@ -330,14 +347,38 @@ def _made_on(recording: Recording, origin: Origin) -> Place | None:
     return frame.place
 
 
-def _masked_on(recording: Recording, origin: Origin) -> Place | None:
-    """The line before it that put the -∞ there."""
+def _masking(recording: Recording, origin: Origin) -> Frame | None:
+    """What put the -∞ there, before it; it may take a mask itself."""
     frame, makers = origin.frame, Makers(recording)
+    if frame is not None and frame.op in TAKE_MASKS:
+        return frame
     for _ in range(NEAR if frame is not None and frame.inputs else 0):
         frame = makers.maker(frame.inputs[0], frame.index - 1) if frame is not None and frame.inputs else None
         if frame is not None and frame.op in MASKS:
-            return frame.place
+            return frame
     return None
+
+
+def _stretched_on(recording: Recording, origin: Origin, masking: Frame) -> Place | None:
+    """The line that gave the mask its last dimension of 1, which is stretched over all that a row adds up over."""
+    tensors, makers = recording.tensors, Makers(recording)
+    scores = max((tensors[each].shape for each in masking.inputs if tensors[each].dtype != "bool"), key=len, default=())
+    masks = [each for each in masking.inputs if tensors[each].dtype == "bool" and len(tensors[each].shape) > 1]
+    if origin.frame is None or not masks or not scores or scores[-1] == 1 or not _adds_up_last(origin.frame, scores):
+        return None
+    mask, frame = masks[-1], None
+    while tensors[mask].shape[-1:] == (1,):
+        frame = makers.maker(mask, frame.index - 1 if frame is not None else masking.index)
+        if frame is None or not frame.inputs:
+            return None
+        mask = frame.inputs[0]
+    return frame.place if frame is not None else None
+
+
+def _adds_up_last(frame: Frame, scores: tuple[int, ...]) -> bool:
+    """Does each row lie along the last dimension, as far as the line says it?"""
+    named = DIMENSION.search(frame.place.code) if frame.place is not None and frame.op not in TAKE_MASKS else None
+    return named is None or int(named[1]) in (-1, len(scores) - 1)
 
 
 def _call_of(recording: Recording, arrival: Arrival) -> tuple[Place | None, int | None]:
@@ -352,7 +393,7 @@ def _said(why: str, origin: Origin) -> str:
     if why == "data" and origin.frame is None:
         return CAME_IN
     own = {"unseen": UNSEEN, "steep": STEEP, "edge": STEEP, "unused": UNUSED, "grown": GROWN}
-    own |= {"left_out": LEFT_OUT, "entered": ENTERED}
+    own |= {"left_out": LEFT_OUT, "entered": ENTERED, "hidden": HIDDEN}
     return own.get(why, BEGAN)
 
 

@@ -182,6 +182,7 @@ def programs() -> dict[str, Program]:
         reported_again,
         reported_agents,
         reported_apart,
+        reported_asked,
         reported_classes,
         reported_columns,
         reported_derivatives,
