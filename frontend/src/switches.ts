@@ -32,6 +32,7 @@ function program(el: HTMLElement): void {
     const play = plays[[...new FormData(form).values()].join(",")] ?? first;
     if (play === shown) return;
     shown = play;
+    el.classList.toggle("sw-as-first", play === first);
     cells.forEach((cell, k) => {
       cell.innerHTML = play.rows[k] ?? "";
       cell.classList.toggle("sw-other", play.rows[k] !== first.rows[k]);

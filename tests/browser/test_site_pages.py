@@ -32,6 +32,10 @@ pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
 NAMES = ("data_written", "each_with_all", "hidden_state", "leaf_updated", "never_cleared")
 FLIP = ":::{flip} data_written\n:::\n"
+FOCUSED = """() => {
+    const { left, right } = document.activeElement.getBoundingClientRect();
+    return [left, right, document.activeElement.outerHTML.slice(0, 80)];
+}"""
 INDEX = {
     "en": f"# A small site\n\n{FLIP}\n[A document](docs/one.md)\n\n:::{{toctree}}\ngallery/index\ndocs/one\napi\n:::\n",
     "zh_CN": f"# 小网站\n\n写成两行\n的一句话\n\n{FLIP}\n:::{{toctree}}\ngallery/index\n:::\n",
@@ -96,6 +100,29 @@ def test_a_line_is_flipped_by_keys_and_all_follows(site: Path, tab: Page) -> Non
     expect(tab.locator(".sg")).to_have_count(2)
     expect(tab.locator(".sg-cd").first).to_contain_text("shown = h.data")
     assert wrong == []
+
+
+def test_nothing_is_told_twice_before_a_line_is_flipped(site: Path, tab: Page) -> None:
+    open_page(tab, site / "gallery" / "data_written.html")
+    told = tab.locator(".sw-rows tbody td:visible")
+    alone = told.count()
+    tab.get_by_role("button", name="Mended").click()
+    expect(told).to_have_count(2 * alone)
+    tab.get_by_role("button", name="The mistake").click()
+    expect(told).to_have_count(alone)
+    expect(tab.get_by_label("both pictures")).to_be_hidden()
+
+
+def test_in_a_narrow_window_tab_goes_through_what_is_seen(site: Path, tab: Page) -> None:
+    tab.set_viewport_size({"width": 400, "height": 800})
+    open_page(tab, site / "gallery" / "data_written.html")
+    beside = set()
+    for _key in range(30):
+        tab.keyboard.press("Tab")
+        tab.wait_for_timeout(300)  # what slides in has arrived
+        left, right, name = tab.evaluate(FOCUSED)
+        beside |= {name} if right <= 0 or left >= 400 else set()
+    assert beside == set()
 
 
 def test_every_choice_of_two_lines_is_there(site: Path, tab: Page) -> None:

@@ -140,7 +140,7 @@ def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[
     """Pages with pictures have the player; each page leads to itself in the other language, where it is there."""
     del template, tree
     body = context.get("body", "")
-    if 'class="program"' in body or 'class="picture"' in body:
+    if 'class="program ' in body or 'class="picture"' in body:
         for script in parts.scripts:
             app.add_js_file(script, loading_method="defer")
     if page == "search":
