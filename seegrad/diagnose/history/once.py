@@ -45,9 +45,6 @@ def filled_on(recording: Recording, names: Iterable[str]) -> Place | None:
 CACHES = re.compile(r"\s*@(?:\w+\.)?(?:lru_cache|cache|cached_property)\b")
 
 
-KEEPS = re.compile(r"([\w.]+)\[[^=]+\]\s*=(?!=)")
-
-
 def cached_by(recording: Recording, tensor: int) -> Place | None:
     """What keeps a tensor that a function has returned: its decorator, or the line that puts it into a collection.
 
@@ -63,12 +60,24 @@ def cached_by(recording: Recording, tensor: int) -> Place | None:
 def _kept_by(recording: Recording, tensor: int) -> Place | None:
     made = recording.frames[recording.tensors[tensor].frame]
     for place in (made.place, made.taken):
-        keeps = KEEPS.match(place.code) if place is not None else None
         function = function_at(recording, place)
-        if keeps is not None and function is not None:
-            asked = (ast.unparse(each.comparators[0]) for each in ast.walk(function) if _asks_what_is_in(each))
-            return place if keeps[1] in asked else None
+        if place is None or function is None:
+            continue
+        asked = {ast.unparse(each.comparators[0]) for each in ast.walk(function) if _asks_what_is_in(each)}
+        puts = [each for each in ast.walk(function) if isinstance(each, ast.Assign) and _put_into(each) in asked]
+        own = next((each for each in puts if each.lineno == place.line), None)
+        name = called(recording, tensor)
+        kept = own or next((each for each in puts if name is not None and ast.unparse(each.value) == name), None)
+        text = dict(recording.code).get(kept.lineno) if kept is not None else None
+        if kept is not None and text is not None:
+            return Place(recording.code_file, kept.lineno, text.strip())
     return None
+
+
+def _put_into(node: ast.Assign) -> str:
+    """The collection that an item is put into; empty where it's none."""
+    target = node.targets[0]
+    return ast.unparse(target.value) if isinstance(target, ast.Subscript) else ""
 
 
 def _asks_what_is_in(node: ast.AST) -> TypeGuard[ast.Compare]:

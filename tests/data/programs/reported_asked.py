@@ -179,3 +179,60 @@ def as_padding_that_hides_the_keys():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+# -- a dict that hands out in each round what was computed in the first
+
+
+@program("graph_freed")
+def as_waves_kept_by_their_number():
+    """rotary-embedding-torch#18: learned frequencies, kept by the length of what they were computed for."""
+
+    class Waves(nn.Module):
+        def __init__(self, waves=4):
+            super().__init__()
+            self.lengths = nn.Parameter(torch.rand(waves) + 0.5)
+            self.known = {}
+
+        def forward(self, steps):
+            if steps in self.known:
+                return self.known[steps]
+            at = torch.outer(torch.linspace(0, 1, steps), self.lengths)
+            waves = torch.cat([at.sin(), at.cos()], dim=-1)
+            self.known[steps] = waves
+            return waves
+
+    waves, head = Waves(), nn.Linear(8, 1)
+    optimizer = torch.optim.Adam([*waves.parameters(), *head.parameters()], lr=1e-2)
+    course = torch.linspace(0, 1, 24).unsqueeze(1).sin()
+    for _round in range(3):
+        loss = F.mse_loss(head(waves(24)), course)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program(None)
+def as_waves_of_given_lengths():
+    """The same, of lengths that are given."""
+
+    class Waves(nn.Module):
+        def __init__(self, waves=4):
+            super().__init__()
+            self.register_buffer("lengths", torch.rand(waves) + 0.5)
+            self.known = {}
+
+        def forward(self, steps):
+            if steps not in self.known:
+                at = torch.outer(torch.linspace(0, 1, steps), self.lengths)
+                self.known[steps] = torch.cat([at.sin(), at.cos()], dim=-1)
+            return self.known[steps]
+
+    waves, head = Waves(), nn.Linear(8, 1)
+    optimizer = torch.optim.Adam([*waves.parameters(), *head.parameters()], lr=1e-2)
+    course = torch.linspace(0, 1, 24).unsqueeze(1).sin()
+    for _round in range(3):
+        loss = F.mse_loss(head(waves(24)), course)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()

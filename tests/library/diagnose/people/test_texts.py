@@ -16,6 +16,7 @@ from tests.data.programs import programs
 LINES = {
     "t2_cell_state_with_its_history": "self.state = (h.detach(), c)",
     "ap_wishes_kept_by_their_key": "known[key] = compute(x)",
+    "as_waves_kept_by_their_number": "self.known[steps] = waves",
     "t2_table_that_a_cache_hands_out": "@lru_cache(maxsize=4)  # noqa: B019  # that is the mistake",
     "t2_losses_that_are_never_emptied": "self.held.append(value)",
     "t2_hook_that_returns_what_it_measures": "return seen[name]",
