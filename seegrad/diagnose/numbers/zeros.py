@@ -114,7 +114,8 @@ class Flat:
 def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each Node's line: of all leaves that got nothing but 0, ever, because of it.
 
-    None where a loss is 0 itself, and so has nothing left to learn.
+    None where a loss is 0 itself, and so has nothing left to learn. Of a long program the calls that are forgotten
+    count: a spread that has been learned until a clamp holds it has had its gradients.
     """
     steps = any(stem(node.name) in STEPS or is_draw(node) for node in recording.nodes)
     if not (steps or shows(recording, {"0"}, gradients=True)):
@@ -135,6 +136,7 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
                 alive.add(leaf.leaf)
             elif leaf.leaf is not None and flat is not None:
                 zero.setdefault(leaf.leaf, []).append(flat)
+    zero = {leaf: found for leaf, found in zero.items() if leaf in always or not _has_forgotten(recording)}
     held = {leaf for use in recording.uses if use.kind == "stepped" for leaf, _ in use.tensors}
     groups: dict[tuple[object, str], tuple[Flat, list[int]]] = {}
     for number, found in zero.items():
@@ -157,6 +159,12 @@ def _calls(recording: Recording) -> Iterator[list[Frame]]:
     for frames in calls.values():
         if any(nodes[frame.running].leaf is None for frame in frames if frame.running is not None):
             yield frames
+
+
+def _has_forgotten(recording: Recording) -> bool:
+    """Were there backward calls of which nothing is kept?"""
+    kept = {frame.backward for frame in recording.frames if frame.backward is not None}
+    return bool(kept) and max(kept) >= len(kept)
 
 
 class _Ways:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import seegrad
 from tests.data.programs import programs
@@ -90,6 +91,23 @@ def test_numbers_overwritten_behind_a_sigmoid_s_back_are_not_called_saturated() 
         out.data.zero_()
         loss.backward()
     assert [each.kind for each in rec.diagnoses] == ["silent_corruption"]
+
+
+@pytest.mark.parametrize(("begin", "told"), [(-1.0, []), (2.0, ["gradient_is_zero"])])
+def test_of_a_long_loop_the_forgotten_calls_count(begin: float, told: list[str]) -> None:
+    """A spread that is learned until a clamp holds it has had gradients; one that begins behind it never had any."""
+    spread, mean = nn.Parameter(torch.tensor([begin])), nn.Parameter(torch.zeros(1))
+    optimizer, held = torch.optim.SGD([spread, mean], lr=0.05), list[float]()
+    with seegrad.record() as rec:
+        for lap in range(400):
+            loss = (spread.clamp(max=1) - 3).square().sum() + (mean - lap).square().sum()
+            optimizer.zero_grad()
+            loss.backward()
+            held.append(spread.grad.item() if spread.grad is not None else 0.0)
+            optimizer.step()
+    assert any(held[:9]) is not bool(told)
+    assert not any(held[-300:])
+    assert [each.kind for each in rec.diagnoses] == told
 
 
 def test_where_one_number_alone_gets_something_nothing_is_said() -> None:
