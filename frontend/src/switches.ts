@@ -6,7 +6,14 @@ declare const seegrad: { play(el: HTMLElement, scene: Scene, step?: number): () 
 /** What came of one choice: the table's cells as HTML, made when the site was built; a word for who hears the page. */
 interface Play { rows: string[]; says: string; scene: Scene }
 
-const read = <T>(el: Element): T => JSON.parse(el.querySelector('script[type="application/json"]')?.textContent ?? "null") as T;
+const read = (el: Element): Scene => JSON.parse(el.querySelector('script[type="application/json"]')?.textContent ?? "null") as Scene;
+
+/** All choices of a program, which are packed in its page: unpacked they are ten times as long. */
+function unpacked(el: Element): Promise<Record<string, Play>> {
+  const packed = atob(el.querySelector('script[type="application/gzip"]')?.textContent ?? "");
+  const stream = new Blob([Uint8Array.from(packed, (one) => one.charCodeAt(0))]).stream();
+  return new Response(stream.pipeThrough(new DecompressionStream("gzip"))).json() as Promise<Record<string, Play>>;
+}
 
 function picture(el: HTMLElement): (scene: Scene) => void {
   let leave = () => {};
@@ -17,8 +24,8 @@ function picture(el: HTMLElement): (scene: Scene) => void {
   };
 }
 
-function program(el: HTMLElement): void {
-  const plays = read<Record<string, Play>>(el);
+async function program(el: HTMLElement): Promise<void> {
+  const plays = await unpacked(el);
   const form = el.querySelector("form");
   const said = el.querySelector('[role="status"]');
   const both = el.querySelector<HTMLInputElement>(".sw-both input");
@@ -57,8 +64,8 @@ function program(el: HTMLElement): void {
 }
 
 for (const el of document.querySelectorAll<HTMLElement>(".picture")) {
-  const scene = read<Scene>(el);
+  const scene = read(el);
   el.replaceChildren();
   seegrad.play(el, scene);
 }
-for (const el of document.querySelectorAll<HTMLElement>(".program")) program(el);
+for (const el of document.querySelectorAll<HTMLElement>(".program")) void program(el);

@@ -152,7 +152,7 @@ def test_warnings_are_what_torch_says_too() -> None:
 @pytest.mark.parametrize("lang", ["en", "zh_CN"])
 def test_what_a_program_prints_is_text(lang: str) -> None:
     page = program_html(made_of('print("<b>&</b>")\n# bug: print("</script>")\n'), lang)
-    before, _, after = page.partition('<script type="application/json">')
+    before, _, after = page.partition('<script type="application/gzip">')
     assert "<b>&" not in before + after.partition("</script>")[2]
     assert page.count("</script>") == 1
     assert "&lt;/script&gt;" in page

@@ -5,7 +5,10 @@ All choices are inside, recorded: nothing is computed where it is read. `fronten
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+from base64 import b64decode, b64encode
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,6 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from seegrad.display.findings import SEVERITY, findings
-from seegrad.display.page import inline
 from seegrad.picture import draw, table
 from seegrad.words.languages import marked, translate
 from tools.site.programs import Choice, FlippedProgram
@@ -50,8 +52,23 @@ def program_html(program: FlippedProgram, lang: str) -> str:
     drawn = draw(first.recording, None, lang)
     lines, steps = _lines(program), escape(table(drawn))
     ends = {"first": _key(program.choices[0]), "mended": _key(program.mended)}
-    made_of = {"name": program.name, "lines": lines, "words": said, "rows": rows, "table": steps, "data": inline(data)}
+    made_of = {"name": program.name, "lines": lines, "words": said, "rows": rows, "table": steps, "data": packed(data)}
     return str(template.render(made_of | ends))
+
+
+def packed(data: dict[str, Any]) -> str:
+    """As text that any page may hold, a tenth as long as JSON.
+
+    >>> unpacked(packed({"0,1": "a < b"}))
+    {'0,1': 'a < b'}
+    """
+    return b64encode(gzip.compress(json.dumps(data, ensure_ascii=False).encode(), mtime=0)).decode()
+
+
+def unpacked(text: str) -> dict[str, Any]:
+    """What `packed` made text of."""
+    data: dict[str, Any] = json.loads(gzip.decompress(b64decode(text)))
+    return data
 
 
 def _key(choice: Choice) -> str:
