@@ -38,6 +38,10 @@ WORDS = {
     "note": marked("What is allowed, and hardly meant"),
     "api": marked("API reference"),
     "flip": marked("Flip a line"),
+    "run": marked(
+        "This chapter has been run: its pictures step and ask here, without a kernel. What it says of kernels and menus "
+        "is for who opens it in JupyterLab."
+    ),
 }
 
 
@@ -55,7 +59,7 @@ class Sources:
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(self.root / "docs" / "site" / self.lang, self.folder)
         for name, title in self._chapters().items():
-            page = f"# {title}\n\n:::{{chapter}} {name}\n:::\n"
+            page = f"# {title}\n\n{translate(WORDS['run'], self.lang)}\n\n:::{{chapter}} {name}\n:::\n"
             self._put(f"course/{name}.md", page + self._flips(name))
         self._gallery()
         if self.lang == "en":
