@@ -39,8 +39,8 @@ WORDS = {
     "api": marked("API reference"),
     "flip": marked("Flip a line"),
     "run": marked(
-        "This chapter has been run: its pictures step and ask here, without a kernel. What it says of kernels and menus "
-        "is for who opens it in JupyterLab."
+        "This chapter has been run: its pictures step and ask here, without a kernel. What it says of kernels and "
+        "menus is for who opens it in JupyterLab."
     ),
 }
 
