@@ -1,0 +1,200 @@
+"""What is to be carried over and is lost: a model's statistics, an optimiser's state, an inner loop's history."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+# -- averages of another model's weights, without its statistics
+
+
+class Tower(nn.Module):
+    def __init__(self, width=12):
+        super().__init__()
+        self.rise, self.norm, self.top = nn.Linear(6, width), nn.BatchNorm1d(width), nn.Linear(width, 3)
+
+    def forward(self, x):
+        return self.top(F.relu(self.norm(self.rise(x))))
+
+
+def flowers(many=24):
+    """Six measures of a flower, and which of three it is."""
+    kinds = torch.arange(many) % 3
+    return 3 * F.one_hot(kinds, 6).float() + torch.randn(many, 6) + 5, kinds
+
+
+@program("statistics_left_behind")
+def ku_averages_that_are_tested_at_the_end():
+    """The averages are kept by a class of its own, by name, and only the last line computes with them."""
+
+    class Ema:
+        def __init__(self, model, decay):
+            self.average, self.decay = copy.deepcopy(model).eval(), decay
+
+        def update(self, model):
+            mine = dict(self.average.named_parameters())
+            with torch.no_grad():
+                for name, weight in model.named_parameters():
+                    mine[name].lerp_(weight, 1 - self.decay)  # culprit
+
+    model = Tower()
+    ema = Ema(model, 0.5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _step in range(6):
+        x, kinds = flowers()
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), kinds).backward()
+        optimizer.step()
+        ema.update(model)
+    x, kinds = flowers()
+    with torch.no_grad():
+        guessed = ema.average(x).argmax(1)  # victim
+    return (guessed == kinds).float().mean()
+
+
+@program("statistics_left_behind")
+def ku_a_teacher_that_is_written_by_its_data():
+    """Mean teacher: both see an image, the pupil is drawn to what the teacher says of it."""
+
+    def block(into, out):
+        return nn.Sequential(nn.Conv2d(into, out, 3, padding=1), nn.BatchNorm2d(out), nn.LeakyReLU(0.1))
+
+    def network():
+        return nn.Sequential(block(1, 4), block(4, 6), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 2))
+
+    def follow(teacher, pupil, step, most=0.9):
+        share = min(1 - 1 / (step + 1), most)
+        for theirs, mine in zip(teacher.parameters(), pupil.parameters(), strict=True):
+            theirs.data = share * theirs.data + (1 - share) * mine.data  # culprit
+
+    pupil, teacher = network(), network()
+    teacher.load_state_dict(pupil.state_dict())
+    for each in teacher.parameters():
+        each.requires_grad_(False)
+    teacher.eval()
+    optimizer = torch.optim.Adam(pupil.parameters(), lr=1e-3)
+    for step in range(1, 5):
+        images = torch.rand(8, 1, 8, 8) + 2
+        bright = (images.mean((1, 2, 3)) > 2.5).long()
+        said = pupil(images + 0.1 * torch.randn_like(images))
+        wanted = F.softmax(teacher(images), dim=1)  # victim
+        loss = F.cross_entropy(said, bright) + F.mse_loss(F.softmax(said, dim=1), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        follow(teacher, pupil, step)
+
+
+def averaged(update, *, training=False, used=True):
+    """A training whose averages are written by `update(copy, model)`, and looked at each time, in either mode."""
+    model = Tower()
+    mean = copy.deepcopy(model).train(training)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _step in range(4):
+        x, kinds = flowers()
+        loss = F.cross_entropy(model(x), kinds)
+        if used:
+            with torch.no_grad():
+                mean(x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        update(mean, model)
+
+
+@torch.no_grad()
+def of_weights(mean, model):
+    for one, other in zip(mean.parameters(), model.parameters(), strict=True):
+        one.mul_(0.9).add_(other, alpha=0.1)
+
+
+@program()
+def ku_averages_of_the_buffers_too():
+    """What counts batches can't be averaged, and is copied."""
+
+    def update(mean, model):
+        of_weights(mean, model)
+        for one, other in zip(mean.buffers(), model.buffers(), strict=True):
+            one.copy_(other)
+
+    averaged(update)
+
+
+@program()
+def ku_averages_of_all_that_a_state_holds():
+    """`state_dict()` has the buffers as well."""
+
+    def update(mean, model):
+        mine = mean.state_dict()
+        for name, other in model.state_dict().items():
+            mine[name].copy_(0.9 * mine[name] + 0.1 * other)
+
+    averaged(update)
+
+
+@program()
+def ku_averages_that_normalise_by_each_batch():
+    """In training mode the copy has statistics of its own."""
+    averaged(of_weights, training=True)
+
+
+@program()
+def ku_averages_that_nobody_uses():
+    """They are only written to a file."""
+    averaged(of_weights, used=False)
+
+
+@program()
+def ku_averages_of_a_model_that_was_trained_before():
+    """Its statistics are of some use, although they stay as they were."""
+    model = Tower()
+    for _step in range(3):
+        model(flowers()[0])
+    mean = copy.deepcopy(model).eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _step in range(3):
+        x, kinds = flowers()
+        wanted = mean(x).softmax(1).detach()
+        loss = F.cross_entropy(model(x), kinds) + F.mse_loss(model(x).softmax(1), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        of_weights(mean, model)
+
+
+@program()
+def ku_averages_whose_statistics_are_gathered_before_their_use():
+    """torch.optim.swa_utils: the averages see the data once, as `update_bn` hands it to them."""
+    model = Tower()
+    mean = torch.optim.swa_utils.AveragedModel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _step in range(4):
+        x, kinds = flowers()
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), kinds).backward()
+        optimizer.step()
+        of_weights(mean.module, model)
+    torch.optim.swa_utils.update_bn([flowers()[0] for _ in range(3)], mean)
+    mean.eval()
+    with torch.no_grad():
+        return mean(flowers()[0])
+
+
+@program()
+def ku_averages_of_a_model_that_keeps_no_statistics():
+    """A layer norm has nothing but its weights."""
+    model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
+    mean = copy.deepcopy(model).eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _step in range(4):
+        x, kinds = flowers()
+        loss = F.cross_entropy(model(x), kinds) + F.mse_loss(model(x), mean(x).detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        of_weights(mean, model)
