@@ -120,6 +120,7 @@ SEVERITIES = {
     "one_class_in_a_batch": "note",
     "units_alike": "note",
     "statistics_left_behind": "note",
+    "state_made_anew": "note",
     "not_a_scalar": "error",
     "numpy_of_a_result": "error",
     "flag_of_a_result": "error",

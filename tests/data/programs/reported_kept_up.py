@@ -198,3 +198,153 @@ def ku_averages_of_a_model_that_keeps_no_statistics():
         loss.backward()
         optimizer.step()
         of_weights(mean, model)
+
+
+# -- what an optimiser keeps for each Parameter, and makes anew at each step
+
+
+def sloped(many=20):
+    """Four weights of a line, which a model of one layer is to find."""
+    x = torch.randn(many, 4)
+    return x, (x @ torch.tensor([1.0, -2.0, 0.5, 3.0])).unsqueeze(1)
+
+
+def descend(optimizer, net, *, steps=5):
+    for _step in range(steps):
+        x, y = sloped()
+        optimizer.zero_grad()
+        F.mse_loss(net(x), y).backward()
+        optimizer.step()  # victim
+
+
+@program("state_made_anew")
+def ku_a_heavy_ball_that_forgets():
+    """The velocity is set up where the step begins, for each Parameter that has a gradient."""
+
+    class HeavyBall(torch.optim.Optimizer):
+        def __init__(self, params, rate, drag=0.9):
+            super().__init__(params, {"rate": rate, "drag": drag})
+
+        @torch.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is None:
+                        continue
+                    kept = self.state[p]
+                    kept["velocity"] = torch.zeros_like(p)  # culprit
+                    velocity = group["drag"] * kept["velocity"] - group["rate"] * p.grad
+                    p.add_(velocity)
+                    kept["velocity"] = velocity
+
+    net = nn.Linear(4, 1)
+    optimizer = HeavyBall(net.parameters(), 0.05)
+    for _epoch in range(5):
+        x, y = sloped()
+        optimizer.zero_grad()
+        F.mse_loss(net(x), y).backward()
+        optimizer.step()  # victim
+    return net.weight.detach()
+
+
+@program("state_made_anew")
+def ku_mean_squares_that_are_set_up_by_a_method():
+    """Two averages: the count goes on, and the mean of the squares begins with zeros each time."""
+
+    class Rms(torch.optim.Optimizer):
+        def __init__(self, params, lr=1e-2, share=0.99):
+            super().__init__(params, {"lr": lr, "share": share})
+
+        def begin(self, p):
+            state = self.state[p]
+            state.setdefault("step", 0)
+            state["square"] = p.new_zeros(p.shape)  # culprit
+            return state
+
+        def step(self, closure=None):
+            with torch.no_grad():
+                for group in self.param_groups:
+                    for p in (each for each in group["params"] if each.grad is not None):
+                        state = self.begin(p)
+                        state["step"] += 1
+                        state["square"].mul_(group["share"]).addcmul_(p.grad, p.grad, value=1 - group["share"])
+                        right = state["square"] / (1 - group["share"] ** state["step"])
+                        p.addcdiv_(p.grad, right.sqrt().add_(1e-8), value=-group["lr"])
+
+    net = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+    optimizer = Rms(net.parameters())
+    for _step in range(6):
+        x, y = sloped()
+        loss = F.mse_loss(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim
+    return net[0].weight.detach()
+
+
+def own(update):
+    """An optimiser whose step is `update(p, state)` for each Parameter."""
+
+    class Own(torch.optim.Optimizer):
+        @torch.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    update(p, self.state[p])
+
+    return lambda params: Own(params, {})
+
+
+@program()
+def ku_a_momentum_that_is_made_once():
+    """Zeros where nothing is kept yet, and the new value in the old one's place from then on."""
+
+    def update(p, state):
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(p)
+        state["momentum"] = state["momentum"] * 0.9 + p.grad
+        p.sub_(state["momentum"], alpha=0.01)
+
+    net = nn.Linear(4, 1)
+    descend(own(update)(net.parameters()), net)
+
+
+@program()
+def ku_room_for_a_step_that_nobody_expects_to_stay():
+    """What is kept is written whole before it's read: it is only there to be looked at."""
+
+    def update(p, state):
+        state["way"] = torch.zeros_like(p)
+        state["way"].add_(p.grad).clamp_(-1, 1)
+        p.sub_(state["way"], alpha=0.01)
+
+    net = nn.Linear(4, 1)
+    descend(own(update)(net.parameters()), net)
+
+
+@program()
+def ku_zeros_in_which_a_step_gathers():
+    """Several turns within one step draw on them: a series that is summed anew each time."""
+
+    def update(p, state):
+        state["series"] = torch.zeros_like(p)
+        for _turn in range(4):
+            state["series"].mul_(0.5).add_(p.grad)
+        p.sub_(state["series"], alpha=0.01)
+
+    net = nn.Linear(4, 1)
+    descend(own(update)(net.parameters()), net)
+
+
+@program()
+def ku_the_momentum_of_the_step_before():
+    """The old one goes to another name, and both are of use."""
+
+    def update(p, state):
+        state["before"] = state.get("now", torch.zeros_like(p))
+        state["now"] = torch.zeros_like(p)
+        state["now"].mul_(0.9).add_(p.grad).add_(state["before"], alpha=0.9)
+        p.sub_(state["now"], alpha=0.01)
+
+    net = nn.Linear(4, 1)
+    descend(own(update)(net.parameters()), net)
