@@ -348,3 +348,142 @@ def ku_the_momentum_of_the_step_before():
 
     net = nn.Linear(4, 1)
     descend(own(update)(net.parameters()), net)
+
+
+# -- fast weights, written into the module without their history
+
+
+class Curve(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bend, self.out = nn.Linear(1, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.bend(x)))
+
+
+def waves(tasks=3):
+    """Of each task some points to learn by, and some to be judged by."""
+    for _task in range(tasks):
+        x, high, shift = torch.rand(12, 1) * 6 - 3, torch.rand(1) * 2, torch.rand(1) * 3
+        y = high * torch.sin(x + shift)
+        yield x[:6], y[:6], x[6:], y[6:]
+
+
+@program("graph_cut")
+def ku_fast_weights_that_are_copied_in():
+    """MAML: after the task's loss the weights are put back, and the outer step goes by what has gathered."""
+    net = Curve()
+    params = list(net.parameters())
+    outer = torch.optim.Adam(params, lr=1e-2)
+    for _round in range(3):
+        outer.zero_grad()
+        before = [each.detach().clone() for each in params]
+        for x, y, new_x, new_y in waves():
+            inner = F.mse_loss(net(x), y)
+            slopes = torch.autograd.grad(inner, params, create_graph=True)
+            fast = [each - 0.1 * slope for each, slope in zip(params, slopes, strict=True)]
+            with torch.no_grad():
+                for each, new in zip(params, fast, strict=True):
+                    each.copy_(new)  # culprit
+            F.mse_loss(net(new_x), new_y).backward()  # victim
+            with torch.no_grad():
+                for each, old in zip(params, before, strict=True):
+                    each.copy_(old)
+        outer.step()
+
+
+@program("graph_cut")
+def ku_fast_weights_that_are_given_to_data():
+    """Two inner steps, each of which writes what it computes."""
+
+    class Meta:
+        def __init__(self, rate):
+            self.net, self.rate = Curve(), rate
+            self.outer = torch.optim.SGD(self.net.parameters(), lr=0.05)
+
+        def adapt(self, x, y):
+            for _turn in range(2):
+                loss = F.mse_loss(self.net(x), y)
+                slopes = torch.autograd.grad(loss, self.net.parameters(), create_graph=True)
+                for weight, slope in zip(self.net.parameters(), slopes, strict=True):
+                    weight.data = weight - self.rate * slope  # culprit
+
+        def learn(self, tasks):
+            kept = [weight.data for weight in self.net.parameters()]
+            self.outer.zero_grad()
+            for x, y, new_x, new_y in tasks:
+                self.adapt(x, y)
+                loss = F.mse_loss(self.net(new_x), new_y)
+                loss.backward()  # victim
+                for weight, old in zip(self.net.parameters(), kept, strict=True):
+                    weight.data = old
+            self.outer.step()
+
+    meta = Meta(0.1)
+    for _round in range(3):
+        meta.learn(waves())
+
+
+def met(adapt):
+    """An outer loop whose inner step is `adapt(net, x, y)`."""
+    net = Curve()
+    outer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for _round in range(3):
+        outer.zero_grad()
+        before = copy.deepcopy(net.state_dict())
+        for x, y, new_x, new_y in waves():
+            net.load_state_dict(adapt(net, x, y))
+            F.mse_loss(net(new_x), new_y).backward()
+            net.load_state_dict(before)
+        outer.step()
+
+
+@program()
+def ku_fast_weights_of_the_first_order():
+    """Nobody has asked for a graph of the gradients: the outer loss is to move the weights by its own alone."""
+
+    def adapt(net, x, y):
+        named = dict(net.named_parameters())
+        slopes = torch.autograd.grad(F.mse_loss(net(x), y), named.values())
+        return {name: each - 0.1 * slope for (name, each), slope in zip(named.items(), slopes, strict=True)}
+
+    met(adapt)
+
+
+@program()
+def ku_fast_weights_with_which_the_module_is_called():
+    """Their history is used, and for a look at the end they are written as well."""
+    net = Curve()
+    names = [name for name, _ in net.named_parameters()]
+    outer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for _round in range(3):
+        outer.zero_grad()
+        before = copy.deepcopy(net.state_dict())
+        for x, y, new_x, new_y in waves():
+            params = list(net.parameters())
+            slopes = torch.autograd.grad(F.mse_loss(net(x), y), params, create_graph=True)
+            steps = zip(names, params, slopes, strict=True)
+            fast = {name: each - 0.1 * slope for name, each, slope in steps}
+            F.mse_loss(torch.func.functional_call(net, fast, (new_x,)), new_y).backward()
+            net.load_state_dict(fast)
+            F.mse_loss(net(new_x), new_y).backward()
+            net.load_state_dict(before)
+        outer.step()
+
+
+@program()
+def ku_an_update_whose_gradients_have_a_graph():
+    """The graph is of no use; but what is written stays, as an optimiser's step does, and another trains a bias."""
+    net, bias = Curve(), nn.Parameter(torch.zeros(1))
+    other = torch.optim.SGD([bias], lr=0.1)
+    for x, y, *_ in waves(5):
+        params = list(net.parameters())
+        loss = F.mse_loss(net(x) + bias, y)
+        slopes = torch.autograd.grad(loss, params, create_graph=True)
+        with torch.no_grad():
+            for each, slope in zip(params, slopes, strict=True):
+                each.copy_(each - 0.1 * slope)
+        other.zero_grad()
+        F.mse_loss(net(x) + bias, y).backward()
+        other.step()

@@ -36,7 +36,7 @@ Kept = dict[str, int]
 
 
 @dataclass(slots=True)
-class _Steps:
+class _StepsSeen:
     """What was seen of an optimiser's steps so far."""
 
     steps: int = 0
@@ -44,7 +44,7 @@ class _Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class _UnderWay:
+class _StepLookedAt:
     """A step that is looked at: of which Parameter, what was kept for it, and the Frame with which it begins."""
 
     optimiser: weakref.ref[Optimizer]
@@ -58,19 +58,19 @@ class CarriedStates:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._seen = weakref.WeakKeyDictionary[Optimizer, _Steps]()
-        self._now: _UnderWay | None = None
+        self._seen = weakref.WeakKeyDictionary[Optimizer, _StepsSeen]()
+        self._now: _StepLookedAt | None = None
         self._told: set[Place] = set()
 
     def begins(self, optimiser: Optimizer) -> None:
         """The user's own code is about to step."""
-        seen = self._seen.setdefault(optimiser, _Steps())
+        seen = self._seen.setdefault(optimiser, _StepsSeen())
         seen.steps += 1
         self._now = None
         leaf = next(_kept_for(optimiser), None) if seen.steps <= MOST else None
         kept = self._kept(optimiser, leaf) if leaf is not None else {}
         if leaf is not None and kept:
-            self._now = _UnderWay(weakref.ref(optimiser), leaf, kept, self._tables.frames.next)
+            self._now = _StepLookedAt(weakref.ref(optimiser), leaf, kept, self._tables.frames.next)
 
     def ends(self, optimiser: Optimizer) -> None:
         """It has stepped."""
@@ -101,7 +101,7 @@ class CarriedStates:
         }
         return {name: number for name, number in numbers.items() if number is not None}
 
-    def _zeros(self, now: _UnderWay, before: int, after: int) -> FrameDraft | None:
+    def _zeros(self, now: _StepLookedAt, before: int, after: int) -> FrameDraft | None:
         """The call that made the zeros of which the new one was gathered; None where the old one has come to anything.
 
         Zeros that are drawn on twice gather something within the step.
