@@ -58,11 +58,11 @@ def find_fast_weights(recording: Recording) -> Iterator[Diagnosis]:
             frame=found.arrival.index,
             culprit=found.write.place,
             victim=found.arrival.place,
-            tensor=found.leaf,
+            tensor=found.given,
         )
-        facts: dict[str, Word] = {"how": "fast", "label": label(recording, found.leaf)}
-        asked, given = finding.line(found.asked.place), label(recording, found.given)
-        yield finding.told(NUMBERS_ALONE, CALL_WITH_THEM, facts, asked=asked, given=given)
+        words = {"label": label(recording, found.leaf), "given": label(recording, found.given)}
+        facts: dict[str, Word] = {"how": "fast", "cause": "written", "op": found.write.op, **words}
+        yield finding.told(NUMBERS_ALONE, CALL_WITH_THEM, facts, asked=finding.line(found.asked.place))
 
 
 def fast_writes(recording: Recording) -> dict[Place | None, FastWrite]:
