@@ -201,6 +201,8 @@ class Capture(TorchFunctionMode):
         quietly(self._state.uses.stepped, optimiser, user)
         if is_torchs(optimiser):
             quietly(self._state.rounded.begins, optimiser, self._state.source.place(user))
+        else:
+            quietly(self._state.switches.states.begins, optimiser)
         if self._state.extremes is None and is_torchs(optimiser) and _torch.is_on(self):
             step = quietly(Step, self._state, optimiser, user)
             if step is not None:
@@ -217,6 +219,7 @@ class Capture(TorchFunctionMode):
     def _step_ends(self, optimiser: torch.optim.Optimizer, frame: FrameType) -> None:
         self._told_step = None
         quietly(self._state.rounded.ends, optimiser)
+        quietly(self._state.switches.states.ends, optimiser)
         step = self._steps.pop(id(frame), None)
         if step is not None:
             quietly(step.settle)

@@ -73,7 +73,8 @@ INPLACE_OPERATORS = frozenset(
         "rshift",
     )
 )
-RUNNING_STATISTICS = {"batch_norm": (1, 2), "instance_norm": (1, 2)}
+NORMALISES = "batch_norm"
+RUNNING_STATISTICS = {NORMALISES: (1, 2), "instance_norm": (1, 2)}
 """Arguments that these ops write without moving the version: torch's schema doesn't say so."""
 
 HIDDEN_WRITERS = frozenset({"embedding", "embedding_bag", "set data"})
@@ -307,6 +308,8 @@ class Op:
             self._targets = [*self._targets, *inputs]
         if call.writes:
             self._look_at_targets(args)
+        if call.name == NORMALISES and module is not None:
+            state.switches.averaged.normalises(module.f_locals["self"], module)
 
     def _applying(self, frame: FrameType | None) -> Place | None:
         """The user's line that called the custom Function in whose forward this call is made, where it's in one."""
@@ -352,6 +355,8 @@ class Op:
             self._write(frame, tensor)
         if self._storages:
             self._rebind(frame)
+        if frame.writes:
+            self._state.switches.averaged.wrote(frame)
         if name in RUNNING_STATISTICS:
             self._show_again(frame, [each for each in self._targets if not any(each is tensor for tensor in written)])
         if name in EMPTY:

@@ -18,6 +18,8 @@ from seegrad.capture.probes.places import Source, is_users, user_frame
 from seegrad.capture.probes.source_text import Text, assigned, texts, with_around
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import SwitchDraft
+from seegrad.capture.training.carried.averaged import AveragedWeights
+from seegrad.capture.training.carried.states import CarriedStates
 from seegrad.capture.training.guards import GuardedSwitches
 from seegrad.capture.training.settings.alike import AlikeRows
 from seegrad.capture.training.settings.batches import FirstBatches
@@ -74,6 +76,7 @@ class Switches:
         self.guards, self.modes = GuardedSwitches(tables, source), Modes(tables, source)
         self.rates, self._first_batches = Rates(tables, source), FirstBatches(tables, source)
         self.fitted, self.alike, self.built = FittedTargets(tables, source), AlikeRows(tables), BuiltModules(source)
+        self.averaged, self.states = AveragedWeights(tables, source), CarriedStates(tables)
         self._around: dict[tuple[CodeType, int], Place | None] = {}  # line → the `with torch.inference_mode():` around
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:

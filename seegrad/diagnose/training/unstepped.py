@@ -13,6 +13,7 @@ from seegrad.diagnose.evidence import label, made_at
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.mend.lines import parts_of
+from seegrad.diagnose.training.carried.fast import fast_writes
 from seegrad.diagnose.training.freezes import trained_step
 from seegrad.diagnose.training.steps import Round, leaf_of, leaves_of, names, reached, rounds
 from seegrad.model.recording import Clue, Diagnosis, Frame, GradientUse, Place, Recording
@@ -227,7 +228,8 @@ def find_penalties(recording: Recording) -> Iterator[Diagnosis]:
         if (frame.op, frame.phase) == ("grad", "backward") and frame.grad_enabled and frame.outputs:
             lines.setdefault(frame.place, []).append(frame)
     ran = {frame.running for frame in recording.frames if frame.running is not None}
-    for frames in (each for each in lines.values() if len(each) >= IN_VAIN):
+    taken = fast_writes(recording) if lines else {}
+    for frames in (each for each in lines.values() if len(each) >= IN_VAIN and each[0].place not in taken):
         ends = [_end(recording, frame, ran) for frame in frames]
         end = ends[-1]
         step = trained_step(recording, reach(recording, (end,)), frames[0].index) if end is not None else None
