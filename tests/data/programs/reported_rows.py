@@ -1,0 +1,171 @@
+"""Rows that meet others than their own, of reports; a divergence from oneself; tables of all pairs that are meant."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+
+from tests.data.programs import program
+
+
+def trained(net, loss_of, *, rate=1e-2, laps=3):
+    """Some laps of a training."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=rate)
+    for lap in range(laps):
+        optimizer.zero_grad()
+        loss_of(net, lap).backward()
+        optimizer.step()
+
+
+# -- a reduction that drops its dimension, beside what still has it
+
+
+class River(nn.Module):
+    """How high it will stand at three gauges, and how sure that is."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(5, 12), nn.Tanh())
+        self.level, self.spread = nn.Linear(12, 3), nn.Linear(12, 1)
+
+    def forward(self, rain):
+        hidden = self.body(rain)
+        return self.level(hidden), self.spread(hidden).exp()
+
+
+@program("broadcast_crosswise")
+def rw_levels_of_a_river_with_one_spread_a_day():
+    net = River()
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _day in range(3):
+        rain = torch.rand(14, 5)
+        gauges = rain[:, :3] * 2 + 1
+        level, spread = net(rain)
+        off = (gauges - level) / spread
+        far = 0.5 * off.pow(2).sum(dim=1)  # instead
+        density = far + 3 * spread.log()  # culprit
+        optimizer.zero_grad()
+        loss = density.mean()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("broadcast_crosswise")
+def rw_views_of_a_valley_trusted_by_place():
+    """Two pictures are mixed by how far each place is trusted; what is off has lost the channels, the trust hasn't."""
+
+    class Mix(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.trust = nn.Sequential(nn.Conv2d(6, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 1), nn.Sigmoid())
+
+        def forward(self, left, right):
+            trust = self.trust(torch.cat([left, right], 1))
+            return trust, trust * left + (1 - trust) * right
+
+    mix = Mix()
+    optimizer = torch.optim.SGD(mix.parameters(), lr=0.05)
+    for _lap in range(3):
+        valley = torch.rand(5, 3, 8, 8)
+        left, right = valley + 0.1 * torch.randn(5, 3, 8, 8), valley + 0.3 * torch.randn(5, 3, 8, 8)
+        trust, seen = mix(left, right)
+        place = (seen - valley).abs().mean(1) + 0.01 * (1 - trust)  # culprit
+        loss = place.flatten(1).mean(1).sum()
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("broadcast_crosswise")
+def rw_pairs_of_herbs_added_to_what_each_tastes():
+    """A factorisation machine: what the herbs do alone is a column, what they do in pairs has lost its dimension."""
+
+    class Taste(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.alone, self.factors = nn.Linear(9, 1), nn.Parameter(0.1 * torch.randn(9, 4))
+
+        def forward(self, herbs):
+            pairs = (herbs @ self.factors).pow(2) - herbs.pow(2) @ self.factors.pow(2)
+            together = 0.5 * pairs.sum(1)  # instead
+            return self.alone(herbs) + together  # culprit
+
+    net = Taste()
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _lap in range(3):
+        herbs = (torch.rand(16, 9) < 0.3).float()
+        liked = herbs[:, :1] - herbs[:, 1:2] * herbs[:, 2:3]
+        loss = F.mse_loss(net(herbs), liked)
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program()
+def rw_legal_rows_that_keep_their_dimension():
+    """The same sums, with the dimension kept, or taken off both."""
+    net = River()
+
+    def loss_of(net, lap):
+        rain = torch.rand(14, 5)
+        level, spread = net(rain)
+        off = ((rain[:, :3] - level) / spread).pow(2)
+        if lap % 2:
+            return (off.sum(1, keepdim=True) + spread.log()).mean()
+        return (off.sum(1) + spread.squeeze(1).log()).mean()
+
+    trained(net, loss_of)
+
+
+class Pages(nn.Module):
+    """Words of some pages, the first of which stands for the page."""
+
+    def __init__(self, width=6):
+        super().__init__()
+        self.words, self.weight = nn.Linear(4, width), nn.Linear(width, 1)
+
+    def forward(self, page):
+        words = self.words(page)
+        return words[:, :1], words
+
+
+@program()
+def rw_legal_tables_of_all_pairs():
+    """Each page beside the words of all: which belongs to which is what is learnt, so all pairs are meant."""
+    net = Pages()
+
+    def loss_of(net, lap):
+        head, words = net(torch.randn(7, 5, 4))
+        gated = head * words
+        pooled = gated.mean(1)
+        near = (head * pooled).sum(-1)
+        whole = words.mean(1)
+        scaled = net.weight(whole) * whole
+        length = scaled.pow(2).sum(1)
+        apart = length.view(-1, 1) + length - 2 * scaled @ scaled.t()
+        column = scaled.norm(dim=1, keepdim=True)
+        kernel = torch.exp(-(column - scaled.norm(dim=1)).pow(2)) * torch.ones(7, 7).triu(1)
+        own = torch.arange(7)
+        return F.cross_entropy(near, own) + F.cross_entropy(-apart, own) + kernel.sum() / 21
+
+    trained(net, loss_of)
+
+
+@program()
+def rw_legal_as_many_rows_as_numbers():
+    """A batch as large as a row is long, a column beside one number for each feature, outer products."""
+    net = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
+    gate = nn.Linear(6, 1)
+    both = nn.ModuleDict({"net": net, "gate": gate})
+
+    def loss_of(both, lap):
+        x = torch.randn(6, 6)
+        out = both["net"](x)
+        gated = out * both["gate"](x)
+        usual = gated.mean(0)
+        shifted = both["gate"](x) + usual
+        outer = gated.sum(1)[:, None] * gated.sum(1)[None]
+        return (shifted - x).pow(2).mean() + outer.mean() + out.sum(1, keepdim=True).pow(2).mean()
+
+    trained(both, loss_of)
