@@ -169,3 +169,105 @@ def rw_legal_as_many_rows_as_numbers():
         return (shifted - x).pow(2).mean() + outer.mean() + out.sum(1, keepdim=True).pow(2).mean()
 
     trained(both, loss_of)
+
+
+# -- a view of what a recurrent layer has given with its sequences in dimension 1
+
+
+@program("dimensions_mixed")
+def rw_melodies_told_apart_by_what_two_directions_remember():
+    class Ear(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.notes = nn.LSTM(3, 5, num_layers=2, bidirectional=True, batch_first=True)
+            self.out = nn.Linear(20, 4)
+
+        def forward(self, melody):
+            _all, (last, _cell) = self.notes(melody)  # victim
+            last = last.view(melody.size(0), -1)  # culprit
+            return self.out(torch.tanh(last))
+
+    ear = Ear()
+    optimizer = torch.optim.Adam(ear.parameters(), lr=1e-2)
+    for _lap in range(3):
+        melody, kind = torch.randn(6, 9, 3), torch.randint(0, 4, (6,))
+        optimizer.zero_grad()
+        loss = F.cross_entropy(ear(melody), kind)
+        loss.backward()
+        optimizer.step()
+
+
+@program("dimensions_mixed")
+def rw_tides_read_as_one_row_a_harbour():
+    """Steps come first where nothing says `batch_first`: a row of eight hours is taken for one harbour's."""
+    rnn, out = nn.GRU(2, 4), nn.Linear(8 * 4, 1)
+    optimizer = torch.optim.SGD([*rnn.parameters(), *out.parameters()], lr=0.05)
+    for _lap in range(3):
+        tides = torch.randn(8, 5, 2)
+        wanted = tides[..., :1].mean(0)
+        seen, _last = rnn(tides)  # victim
+        rows = seen.reshape(5, -1)  # culprit
+        optimizer.zero_grad()
+        loss = F.mse_loss(out(rows), wanted)
+        loss.backward()
+        optimizer.step()
+
+
+@program("dimensions_mixed")
+def rw_two_directions_of_the_upper_layer():
+    """Layers and directions are taken apart rightly, and the upper layer's two are joined by a view."""
+    rnn = nn.GRU(3, 4, num_layers=2, bidirectional=True, batch_first=True)
+    out = nn.Linear(8, 2)
+    optimizer = torch.optim.Adam([*rnn.parameters(), *out.parameters()], lr=1e-2)
+    for _lap in range(3):
+        walk, kind = torch.randn(5, 7, 3), torch.randint(0, 2, (5,))
+        _steps, state = rnn(walk)  # victim
+        upper = state.view(2, 2, 5, 4)[-1]
+        both = upper.reshape(-1, 8)  # culprit
+        optimizer.zero_grad()
+        loss = F.cross_entropy(out(both), kind)
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def rw_legal_states_made_rows():
+    """Turned before they are flattened, one layer and direction, the last alone, two that are joined, one sequence."""
+    rnn = nn.GRU(3, 4, num_layers=2, bidirectional=True, batch_first=True)
+    plain, out = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 2)
+    every = nn.ModuleDict({"rnn": rnn, "plain": plain, "out": out})
+
+    def loss_of(every, lap):
+        walk = torch.randn(5, 7, 3)
+        seen, state = every["rnn"](walk)
+        turned = state.transpose(0, 1).reshape(5, -1)
+        permuted = state.permute(1, 0, 2).contiguous().view(5, 16)
+        joined = torch.cat([state[-2], state[-1]], 1)
+        apart = state.view(2, 2, 5, 4)[-1].transpose(0, 1).reshape(5, 8)
+        one = every["rnn"](walk[:1])[1].view(1, -1)
+        _steps, (last, _cell) = every["plain"](walk)
+        rows, alone = last.view(5, -1), last.squeeze(0)
+        flat, steps = seen.reshape(5, -1), seen.reshape(-1, 8)
+        kept = state.reshape(5, -1)  # as it's stored, to be counted off the other way again
+        again = kept.view(4, 5, 4)[-1]
+        parts = (turned, permuted, joined, apart, one, flat, steps, again)
+        return every["out"](rows + alone).pow(2).mean() + sum(each.pow(2).mean() for each in parts)
+
+    trained(every, loss_of)
+
+
+@program()
+def rw_legal_steps_first():
+    """Steps come first, and stay so: rows for each step of each sequence, layers by themselves."""
+    net = nn.RNN(3, 4, num_layers=3)
+    head = nn.Linear(4, 2)
+    both = nn.ModuleDict({"net": net, "head": head})
+
+    def loss_of(both, lap):
+        steps, state = both["net"](torch.randn(6, 5, 3))
+        scores = both["head"](steps.view(30, 4)).view(6, 5, 2)
+        layers = state.reshape(3, -1)
+        own = steps.transpose(0, 1).reshape(5, -1)
+        return scores.pow(2).mean() + layers.pow(2).mean() + own.pow(2).mean()
+
+    trained(both, loss_of)
