@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.distributions import Independent, Laplace, Normal, kl_divergence
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
 from tests.data.programs import program
@@ -269,5 +270,141 @@ def rw_legal_steps_first():
         layers = state.reshape(3, -1)
         own = steps.transpose(0, 1).reshape(5, -1)
         return scores.pow(2).mean() + layers.pow(2).mean() + own.pow(2).mean()
+
+    trained(both, loss_of)
+
+
+# -- a distribution beside itself, or its own draw
+
+
+class Sailor(nn.Module):
+    """Where he steers, and how surely."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.course = nn.Sequential(nn.Linear(3, 8), nn.Tanh()), nn.Linear(8, 2)
+        self.doubt = nn.Parameter(torch.full((2,), -0.7))
+
+    def forward(self, wind):
+        course = self.course(self.body(wind))
+        return Normal(course, self.doubt.exp().expand_as(course))
+
+
+@program("gradient_is_zero")
+def rw_sailor_held_near_to_himself():
+    sailor = Sailor()
+    optimizer = torch.optim.Adam(sailor.parameters(), lr=1e-2)
+    for _lap in range(3):
+        wind, gain = torch.randn(10, 3), torch.randn(10)
+        now = sailor(wind)
+        with torch.no_grad():
+            steered = now.sample()
+        chosen = now.log_prob(steered).sum(-1)
+        near = torch.distributions.kl_divergence(now, now).sum(-1).mean()  # culprit
+        optimizer.zero_grad()
+        loss = 0.5 * near - (chosen * gain).mean()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("gradient_is_zero")
+def rw_second_derivative_of_how_far_a_cook_is_from_himself():
+    """A natural gradient: two distributions are built, of the same scores."""
+    cook = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    orders = torch.randn(9, 4)
+    mean, spread = cook(orders), cook[2].bias.exp().expand(9, 3)
+    before = Laplace(mean, spread, validate_args=False)
+    after = Laplace(mean, spread, validate_args=False)
+    far = kl_divergence(before, after).mean()  # culprit
+    slopes = torch.autograd.grad(far, list(cook.parameters()), create_graph=True)  # victim
+    flat = torch.cat([slope.reshape(-1) for slope in slopes])
+    curve = torch.autograd.grad(flat @ torch.ones_like(flat), list(cook.parameters()))
+    torch.cat([slope.reshape(-1) for slope in curve]).norm()
+
+
+@program("gradient_is_zero", tensor="shot")
+def rw_archer_whose_draw_keeps_its_graph():
+    aim_of, wide = nn.Linear(2, 2), nn.Parameter(torch.zeros(2))
+    optimizer = torch.optim.Adam([*aim_of.parameters(), wide], lr=1e-2)
+    for _shot in range(3):
+        target = torch.rand(12, 2)
+        aim = aim_of(target)
+        hits = Normal(aim, wide.exp())
+        shot = hits.rsample()  # culprit
+        near = -(shot.detach() - target).square().sum(1)
+        score = hits.log_prob(shot).sum(1)  # instead
+        loss = -(score * (near - near.mean())).mean()
+        optimizer.zero_grad()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program("gradient_is_zero")
+def rw_throws_of_a_game_scored_one_after_the_other():
+    class Thrower(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 1))
+
+        def throw(self, seen):
+            by = Independent(Normal(self.net(seen), 0.3 * torch.ones(5, 1)), 1)
+            thrown = by.rsample()  # culprit
+            return thrown.detach(), by.log_prob(thrown)  # instead
+
+    thrower = Thrower()
+    optimizer = torch.optim.SGD(thrower.parameters(), lr=0.05)
+    for _game in range(2):
+        seen, scores, gains = torch.randn(5, 2), [], []
+        for _turn in range(3):
+            thrown, score = thrower.throw(seen)
+            seen = seen + 0.1 * thrown
+            scores.append(score)
+            gains.append(-seen.norm(dim=1))
+        left = torch.stack(gains).flip(0).cumsum(0).flip(0)
+        optimizer.zero_grad()
+        loss = -(torch.stack(scores) * (left - left.mean())).sum()
+        loss.backward()  # victim
+        optimizer.step()
+
+
+@program()
+def rw_legal_distances_of_distributions():
+    """One side detached, or another distribution; as much doubt on both sides, or the same course."""
+    sailor = Sailor()
+
+    def loss_of(sailor, lap):
+        now = sailor(torch.randn(10, 3))
+        held = Normal(now.loc.detach(), now.scale.detach())
+        surer = Normal(now.loc, 0.5 * now.scale)
+        aside = Normal(now.loc + 1, now.scale)
+        broad = kl_divergence(Normal(now.loc, 1.0), now).mean()
+        with torch.no_grad():
+            assert not kl_divergence(now, now).any()
+        near = kl_divergence(held, now).mean() + kl_divergence(surer, now).mean()
+        return near + kl_divergence(aside, now).mean() + broad
+
+    trained(sailor, loss_of)
+
+
+@program()
+def rw_legal_draws_that_are_scored():
+    """A critic has the draw as well; an entropy is estimated, of each row that counts; a draw without its graph."""
+    sailor, critic = Sailor(), nn.Linear(5, 1)
+    both = nn.ModuleDict({"sailor": sailor, "critic": critic})
+
+    def loss_of(both, lap):
+        wind, counts = torch.randn(10, 3), (torch.arange(10) < 7).float()
+        now = both["sailor"](wind)
+        steered = now.rsample()
+        score = now.log_prob(steered).sum(-1)
+        worth = both["critic"](torch.cat([wind, steered], 1)).squeeze(1)
+        actor = ((0.2 * score - worth) * counts).mean()
+        entropy = -(now.log_prob(now.rsample()).sum(-1) * counts).mean()
+        drawn = now.rsample()
+        doubt = -now.log_prob(drawn).sum(-1).mean() * 0.01
+        assert drawn.detach().isfinite().all()
+        taken = now.rsample().detach()
+        chosen = (now.log_prob(taken).sum(-1) * torch.randn(10)).mean()
+        return actor - 0.01 * entropy - doubt - chosen
 
     trained(both, loss_of)
