@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from seegrad.diagnose.evidence import label
+from seegrad.diagnose.evidence import label, ran
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.numbers.known import Makers
 from seegrad.diagnose.numbers.shapes import (
@@ -81,7 +81,7 @@ def find_reduced(recording: Recording) -> Iterator[Diagnosis]:
         makers = makers or Makers(recording)
         is_new = frame.place not in told and met.isdisjoint(frame.inputs)
         found = _found(recording, makers, frame, pair) if is_new else None
-        shown = tables.shown(frame) if found is not None else None
+        shown = ran(recording, frame) if found is not None else None  # what is only watched is nobody's to mend
         met.update(frame.inputs)
         if found is not None and shown is not None:
             told.add(frame.place)
