@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,7 +72,7 @@ FARTHEST = 64
 @finder(order=14)
 def find_crosswise(recording: Recording) -> Iterator[Diagnosis]:
     """A note for the first line of each loss that makes such a table of it."""
-    told, met, tables = set[Place | None](), set[int](), _Tables(recording)
+    told, met, tables = set[Place | None](), set[int](), Crosswise(recording)
     for frame in recording.frames:
         met.update(frame.inputs[:1] if frame.op in SHAPED_IN_PLACE else ())
         pair = crossed(recording, frame)
@@ -88,9 +88,9 @@ def find_crosswise(recording: Recording) -> Iterator[Diagnosis]:
             yield _describe_crosswise(recording, frame, pair, shown, _Shared.by(recording, tables, frame, shown))
 
 
-def crossed(recording: Recording, frame: Frame) -> tuple[int, int, int, Shape] | None:
+def crossed(recording: Recording, frame: Frame, ops: Set[str] = MEETS) -> tuple[int, int, int, Shape] | None:
     """(the shorter, the longer, the dimension of size 1 that it has more, the table's shape)."""
-    if frame.op not in MEETS or len(frame.inputs) != 2 or frame.phase != "forward":
+    if frame.op not in ops or len(frame.inputs) != 2 or frame.phase != "forward":
         return None
     short, long = sorted(frame.inputs, key=lambda each: len(recording.tensors[each].shape))
     few, many = recording.tensors[short].shape, recording.tensors[long].shape
@@ -104,7 +104,7 @@ def crossed(recording: Recording, frame: Frame) -> tuple[int, int, int, Shape] |
     return (short, long, axis, table) if axis is not None and fits and table not in (padded, many) else None
 
 
-class _Tables:
+class Crosswise:
     """What comes of a table, and what it was made of."""
 
     def __init__(self, recording: Recording) -> None:
@@ -183,7 +183,7 @@ class _Shared:
     lines: tuple[Place, ...]
 
     @staticmethod
-    def by(recording: Recording, tables: _Tables, first: Frame, shown: Frame) -> _Shared | None:
+    def by(recording: Recording, tables: Crosswise, first: Frame, shown: Frame) -> _Shared | None:
         """Where it's one tensor that more than one line stretches so, before the backward call that shows it."""
         made = tables.flattened(first)
         if made is None or made.place is None:

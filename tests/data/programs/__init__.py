@@ -206,6 +206,7 @@ def programs() -> dict[str, Program]:
         reported_refusals,
         reported_refused,
         reported_rounds,
+        reported_rows,
         reported_scales,
         reported_settings,
         reported_shares,

@@ -2,7 +2,8 @@
 
 `x.view(time, batch, -1)` of what is `(batch, time, …)` doesn't turn it: rows of one sample are read as another's. Told
 where the shape asked for is the old one with dimensions of different sizes exchanged, where the classes' dimension was
-the second and is the last afterwards, or where a part of the last one, the heads of an attention, moves to the front.
+the second and is the last afterwards, where a part of the last one, the heads of an attention, moves to the front, or
+where a recurrent layer has given its sequences in dimension 1.
 """
 
 from __future__ import annotations
@@ -59,6 +60,16 @@ STACK = marked(
     "`.view({count}, {rows}, …).transpose(0, 1)`."
 )
 
+SEQUENCES = marked(
+    "{Culprit} makes {new} of {label}, which is {old}, with the {batch} sequences of `{rnn}` on {victim} in dimension "
+    "1: `{op}` leaves the numbers in their order and only counts them off anew, so each row of the result holds pieces "
+    "of several sequences, not of one."
+)
+SEQUENCES_FIRST = marked(
+    "If each row is to hold one sequence, bring that dimension to the front first: `.transpose(0, 1).reshape({batch}, "
+    "-1)`; of a last state the last layer alone is `[-1]`, with two directions `torch.cat([h[-2], h[-1]], dim=1)`."
+)
+
 VIEWS = frozenset({"view", "reshape"})
 READ = frozenset({"cross_entropy", "nll_loss", "log_softmax", "softmax"})
 CONVOLVES = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
@@ -66,6 +77,11 @@ CONVOLVES = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_t
 
 KEEPS = frozenset({"interpolate", "relu", "batch_norm", "dropout", "contiguous", "clone", "float", "upsample"})
 FARTHEST = 8
+
+RECURRENT = frozenset({"gru", "lstm", "rnn_tanh", "rnn_relu"})
+
+STATES = KEEPS | {"__getitem__", "view", "reshape", "index_select", "tanh", "layer_norm"}
+"""Ops after which a state is one still, or some of its layers are, where the last two sizes stay."""
 
 ROWWISE = KEEPS | {"linear", "tanh", "sigmoid", "gelu", "silu", "elu", "leaky_relu", "layer_norm", "embedding"}
 """Ops of which each row of the result is computed of the same row."""
@@ -86,6 +102,68 @@ def find_mixed(recording: Recording) -> Iterator[Diagnosis]:
         if taken is not None or _is_exchanged(old, new) or _parts(old, new):
             told.add(frame.place)
             yield _describe(recording, frame, old, new, taken)
+
+
+@finder(order=33)
+def find_sequences(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that counts off anew what a recurrent layer has given with its sequences in dimension 1."""
+    if not any(frame.op in RECURRENT for frame in recording.frames):
+        return
+    views = [frame for frame in recording.frames if frame.op in VIEWS and frame.phase == "forward" and frame.outputs]
+    suspects = [frame for frame in views if frame.inputs and _is_torn(*_shapes(recording, frame))]
+    makers, told = Makers(recording), set[Place | None]()
+    lost = _behind_losses(recording) if suspects else set[int]()
+    for frame in suspects:
+        old, new = _shapes(recording, frame)
+        rnn = _recurrent(recording, makers, frame) if frame.place not in told else None
+        back = (_shapes(recording, each)[1] for each in makers.takers(frame.outputs[0]) if each.op in VIEWS)
+        if rnn is None or old in back or not _leads_to(recording, makers, frame, lost):
+            continue
+        told.add(frame.place)
+        finding = Finding(
+            recording=recording,
+            kind=MIXED,
+            frame=frame.index,
+            culprit=frame.place,
+            victim=rnn.place,
+            tensor=frame.inputs[0],
+        )
+        facts: dict[str, Word] = {"label": label(recording, frame.inputs[0]), "op": frame.op}
+        words: dict[str, Word] = {"old": said(old), "new": said(new), "rnn": rnn.op, "batch": old[1]}
+        yield finding.told(SEQUENCES, SEQUENCES_FIRST, facts, **words)
+
+
+def _is_torn(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Does a row for each of dimension 1 come of it, though that doesn't come first? Exchanged sizes are told as such.
+
+    >>> _is_torn((2, 5, 3), (5, 6)), _is_torn((4, 5, 3), (2, 5, 6)), _is_torn((2, 5, 3), (5, 2, 3))
+    (True, True, False)
+    >>> _is_torn((1, 5, 3), (5, 3)), _is_torn((5, 5, 3), (5, 15)), _is_torn((2, 5, 3), (10, 3))
+    (False, False, False)
+    """
+    if len(old) != 3 or min(old[:2]) < 2 or old[0] == old[1] or _is_exchanged(old, new):
+        return False
+    rows, many = old[1], old[0] * old[2]
+    if len(new) == 3 and new[1] == rows:  # `(layers, batch, both directions)`, neighbours in time joined
+        return 0 < new[0] < old[0] and prod(new) == rows * many and new[2] % old[2] == 0
+    return new in ((rows, many), (rows, 1, many), (rows, old[0], old[2]))
+
+
+def _recurrent(recording: Recording, makers: Makers, frame: Frame) -> Frame | None:
+    """The Frame of the layer that gave it, or a state of which it is some layers, if dimension 1 is the batch's."""
+    tensor, until = frame.inputs[0], frame.index - 1
+    last = recording.tensors[tensor].shape[-2:]
+    for _ in range(FARTHEST):
+        made = makers.maker(tensor, until)
+        if made is None or made.phase != "forward" or not made.inputs:
+            return None
+        if made.op in RECURRENT:
+            states = made.outputs[1:]
+            return made if states and recording.tensors[states[0]].shape[1:2] == last[:1] else None
+        if made.op not in STATES or recording.tensors[made.inputs[0]].shape[-2:] != last:
+            return None
+        tensor, until = made.inputs[0], made.index - 1
+    return None
 
 
 @finder(order=33)
