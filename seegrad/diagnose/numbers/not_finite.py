@@ -302,7 +302,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     given = _given(origin)
     why = _why(origins, origin)
     made = _made_on(recording, origin) if origin.frame is not None and origin.frame.phase != "start" else None
-    masking = _masking(recording, origin) if why == "row" else None
+    masking = _masking(origins, origin) if why == "row" else None
     stretched = _stretched_on(recording, origin, masking) if masking is not None else None
     masked = masking.place if masking is not None else None
     why = "hidden" if stretched is not None else why
@@ -347,22 +347,34 @@ def _made_on(recording: Recording, origin: Origin) -> Place | None:
     return frame.place
 
 
-def _masking(recording: Recording, origin: Origin) -> Frame | None:
-    """What put the -∞ there, before it; it may take a mask itself."""
-    frame, makers = origin.frame, Makers(recording)
+def _masking(origins: Origins, origin: Origin) -> Frame | None:
+    """What put the -∞ there, before it: of several masks the one that was given none. Or what takes a mask itself."""
+    frame, makers = origin.frame, Makers(origins.recording)
     if frame is not None and frame.op in TAKE_MASKS:
         return frame
-    for _ in range(NEAR if frame is not None and frame.inputs else 0):
-        frame = makers.maker(frame.inputs[0], frame.index - 1) if frame is not None and frame.inputs else None
-        if frame is not None and frame.op in MASKS:
+    given = frame.inputs[0] if frame is not None and frame.inputs else None
+    for _ in range(NEAR):
+        frame = makers.maker(given, frame.index - 1) if frame is not None and given is not None else None
+        if frame is None or not frame.inputs:
+            return None
+        given = _scores(origins.recording, frame) if frame.op in MASKS else frame.inputs[0]
+        before = origins.known.at(given, frame.index - 1) if given is not None else None
+        if frame.op in MASKS and (before is None or before.is_finite):
             return frame
     return None
 
 
+def _scores(recording: Recording, masking: Frame) -> int | None:
+    """What is masked, of all that such an op is given."""
+    tensors = recording.tensors
+    numbers = (each for each in masking.inputs if tensors[each].dtype != "bool")
+    return max(numbers, key=lambda each: len(tensors[each].shape), default=None)
+
+
 def _stretched_on(recording: Recording, origin: Origin, masking: Frame) -> Place | None:
     """The line that gave the mask its last dimension of 1, which is stretched over all that a row adds up over."""
-    tensors, makers = recording.tensors, Makers(recording)
-    scores = max((tensors[each].shape for each in masking.inputs if tensors[each].dtype != "bool"), key=len, default=())
+    tensors, makers, masked = recording.tensors, Makers(recording), _scores(recording, masking)
+    scores = tensors[masked].shape if masked is not None else ()
     masks = [each for each in masking.inputs if tensors[each].dtype == "bool" and len(tensors[each].shape) > 1]
     if origin.frame is None or not masks or not scores or scores[-1] == 1 or not _adds_up_last(origin.frame, scores):
         return None

@@ -241,3 +241,21 @@ def test_where_nobody_has_looked_the_ways_to_look_are_named() -> None:
     (found,) = rec.diagnoses
     for way in ("`seegrad.record(check_nan=True)`", "`%%see --check-nan`", "`python -m seegrad`"):
         assert way in found.message("en")
+
+
+@pytest.mark.parametrize("late", [-1e9, -torch.inf])
+def test_of_two_masks_the_one_that_puts_the_infinity_there_is_told(late: float) -> None:
+    """The second hides rows, by a number that is no matter: it's the first that leaves a sentence without a word."""
+    keys, rows = torch.tensor([[1, 1, 0], [0, 0, 0]]).bool(), torch.tensor([[1, 1, 0], [1, 1, 1]]).bool()
+    x = torch.randn(2, 3, 4)
+    with seegrad.record(check_nan=True) as rec:
+        weight = torch.randn(4, 4, requires_grad=True)
+        scores = (x @ weight) @ x.transpose(1, 2)
+        scores = scores.masked_fill(~keys[:, None, :], -torch.inf)
+        scores = scores.masked_fill(~rows[:, :, None], late)
+        shares = scores.softmax(-1)
+        (shares @ x).square().mean().backward()
+    (found,) = rec.diagnoses
+    assert found.culprit is not None
+    assert found.culprit.code == "shares = scores.softmax(-1)"
+    assert [place.code for place, _ in found.instead] == ["scores = scores.masked_fill(~keys[:, None, :], -torch.inf)"]
