@@ -85,8 +85,8 @@ def find_none(recording: Recording) -> Iterator[Diagnosis]:
 
 
 TOO_EARLY = marked(
-    "{Culprit} reads `{name}.grad` before any backward call has run. Until one has, a gradient is `None`: there is no "
-    "tensor of zeros for backward to add to, it makes one."
+    "{Culprit} reads `{name}.grad`, which is `None`: no backward call has been recorded before it. Until one has run "
+    "there is no gradient, not even a tensor of zeros for backward to add to: it makes one."
 )
 READ_LATER = marked(
     "Empty the gradients after `backward()` and the step, or at the start of each round where there are any: "
