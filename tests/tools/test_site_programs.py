@@ -149,6 +149,19 @@ def test_warnings_are_what_torch_says_too() -> None:
     )
 
 
+def test_a_graph_that_is_retained_in_a_loop_grows_with_each_round() -> None:
+    """So it is no cure there, as the page of that error says."""
+    a, h, lengths = torch.ones(1, requires_grad=True), torch.zeros(1), []
+    for _round in range(4):
+        h = torch.tanh(h * a + 1)
+        h.sum().backward(retain_graph=True)
+        behind = [h.grad_fn]
+        for node in behind:  # grows while it's read
+            behind += [each for each, _ in node.next_functions if each is not None] if node is not None else []
+        lengths.append(len(behind))
+    assert lengths == sorted(set(lengths))
+
+
 @pytest.mark.parametrize("lang", ["en", "zh_CN"])
 def test_what_a_program_prints_is_text(lang: str) -> None:
     page = program_html(made_of('print("<b>&</b>")\n# bug: print("</script>")\n'), lang)
