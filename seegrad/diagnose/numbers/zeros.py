@@ -114,8 +114,8 @@ class Flat:
 def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
     """A note for each Node's line: of all leaves that got nothing but 0, ever, because of it.
 
-    None where a loss is 0 itself, and so has nothing left to learn. Of a long program the calls that are forgotten
-    count: a spread that has been learned until a clamp holds it has had its gradients.
+    None where a loss is 0 itself, and so has nothing left to learn. Where it depends on the numbers, the calls that a
+    long program has forgotten count: a spread that was learned until a clamp holds it has had its gradients.
     """
     steps = any(stem(node.name) in STEPS or is_draw(node) for node in recording.nodes)
     if not (steps or shows(recording, {"0"}, gradients=True)):
@@ -136,7 +136,8 @@ def find_zeros(recording: Recording) -> Iterator[Diagnosis]:
                 alive.add(leaf.leaf)
             elif leaf.leaf is not None and flat is not None:
                 zero.setdefault(leaf.leaf, []).append(flat)
-    zero = {leaf: found for leaf, found in zero.items() if leaf in always or not _has_forgotten(recording)}
+    if _has_forgotten(recording):
+        zero = {leaf: found for leaf, found in zero.items() if leaf in always or found[-1].why not in BEND}
     held = {leaf for use in recording.uses if use.kind == "stepped" for leaf, _ in use.tensors}
     groups: dict[tuple[object, str], tuple[Flat, list[int]]] = {}
     for number, found in zero.items():

@@ -441,11 +441,11 @@ def met(adapt):
 
 @program()
 def ku_fast_weights_of_the_first_order():
-    """Nobody has asked for a graph of the gradients: the outer loss is to move the weights by its own alone."""
+    """No graph of the gradients is wanted, and it is said: the outer loss moves the weights by its own alone."""
 
     def adapt(net, x, y):
         named = dict(net.named_parameters())
-        slopes = torch.autograd.grad(F.mse_loss(net(x), y), named.values())
+        slopes = torch.autograd.grad(F.mse_loss(net(x), y), named.values(), create_graph=False)
         return {name: each - 0.1 * slope for (name, each), slope in zip(named.items(), slopes, strict=True)}
 
     met(adapt)
