@@ -120,17 +120,24 @@ def find_sequences(recording: Recording) -> Iterator[Diagnosis]:
         if rnn is None or old in back or not _leads_to(recording, makers, frame, lost):
             continue
         told.add(frame.place)
-        finding = Finding(
-            recording=recording,
-            kind=MIXED,
-            frame=frame.index,
-            culprit=frame.place,
-            victim=rnn.place,
-            tensor=frame.inputs[0],
-        )
-        facts: dict[str, Word] = {"label": label(recording, frame.inputs[0]), "op": frame.op}
         words: dict[str, Word] = {"old": said(old), "new": said(new), "rnn": rnn.op, "batch": old[1]}
-        yield finding.told(SEQUENCES, SEQUENCES_FIRST, facts, **words)
+        yield _counted_off(recording, frame, rnn.place, SEQUENCES, SEQUENCES_FIRST, words)
+
+
+def _counted_off(
+    recording: Recording, frame: Frame, victim: Place | None, sentence: str, advice: str, words: dict[str, Word]
+) -> Diagnosis:
+    """Of a line that counts off anew what another one has made."""
+    finding = Finding(
+        recording=recording,
+        kind=MIXED,
+        frame=frame.index,
+        culprit=frame.place,
+        victim=victim,
+        tensor=frame.inputs[0],
+    )
+    facts: dict[str, Word] = {"label": label(recording, frame.inputs[0]), "op": frame.op}
+    return finding.told(sentence, advice, facts, **words)
 
 
 def _is_torn(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
@@ -180,17 +187,8 @@ def find_pieces(recording: Recording) -> Iterator[Diagnosis]:
             continue
         if len(joined.inputs) == new[1] and all(recording.tensors[each].shape[0] == new[0] for each in joined.inputs):
             told.add(frame.place)
-            finding = Finding(
-                recording=recording,
-                kind=MIXED,
-                frame=frame.index,
-                culprit=frame.place,
-                victim=joined.place,
-                tensor=frame.inputs[0],
-            )
-            facts: dict[str, Word] = {"label": label(recording, frame.inputs[0]), "op": frame.op}
             words: dict[str, Word] = {"joins": joined.op, "rows": new[0], "count": new[1], "all": old[0]}
-            yield finding.told(PIECES, STACK, facts, **words)
+            yield _counted_off(recording, frame, joined.place, PIECES, STACK, words)
 
 
 def _is_split(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
