@@ -56,7 +56,7 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
     return question(
         recording,
         "versions",
-        wanted.prompt or marked("Which version will each tensor have after the last line before backward?"),
+        wanted.prompt or _after_what(recording),
         truth,
         until,
         choices=choices,
@@ -66,6 +66,13 @@ def _versions(recording: Recording, wanted: Wanted) -> Question:
         evidence=tuple(f"t{asked[name].id}" for name in truth),
         veil="counters",
     )
+
+
+def _after_what(recording: Recording) -> str:
+    """Where no backward ran, nothing says so early that a line raises: it is the last one that runs either way."""
+    if any(frame.phase == "backward" for frame in recording.frames):
+        return marked("Which version will each tensor have after the last line before backward?")
+    return marked("Which version will each tensor have after the last line that runs?")
 
 
 def _writes_to(recording: Recording, ref: TensorRef, last: int) -> str:

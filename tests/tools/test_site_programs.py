@@ -7,7 +7,7 @@ import io
 import re
 import tomllib
 import warnings
-from html import escape
+from html import escape, unescape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -169,6 +169,15 @@ def test_what_a_program_prints_is_text(lang: str) -> None:
     assert "<b>&" not in before + after.partition("</script>")[2]
     assert page.count("</script>") == 1
     assert "&lt;/script&gt;" in page
+
+
+@pytest.mark.parametrize(("lang", "said"), [("en", "no such line"), ("zh_CN", "没有这一行")])
+def test_of_a_line_that_is_removed_its_page_says_so(lang: str, said: str) -> None:
+    page = program_html(made_of("for _ in range(1):\n    a = 1\n    # bug: pass\n"), lang)
+    options = [unescape(re.sub("<[^>]*>", "", each)) for each in re.findall("<label>(.*?)</label>", page)]
+    assert options[:2] == [f"pass  # {said}", "a = 1"]
+    for each in options[:2]:
+        compile(each, "copied", "exec")
 
 
 def test_what_was_found_is_said_in_the_page_s_language() -> None:

@@ -37,7 +37,10 @@ WORDS = {
     "prints": marked("prints"),
     "nothing": marked("nothing"),
     "told": marked("{what}: {said}"),
+    "none": marked("no such line"),
 }
+NO_LINE = "pass"
+"""What stands for a line that isn't there, so that no choice moves another."""
 
 
 def program_html(program: FlippedProgram, lang: str) -> str:
@@ -50,7 +53,7 @@ def program_html(program: FlippedProgram, lang: str) -> str:
     rows = [(said.get(label, f"<code>{escape(label)}</code>"), _row(label, first, lang)) for label in labels]
     template = Template(TEMPLATE.read_text(encoding="utf-8"))  # each part is escaped where it is made
     drawn = draw(first.recording, None, lang)
-    lines, steps = _lines(program), escape(table(drawn))
+    lines, steps = _lines(program, lang), escape(table(drawn))
     ends = {"first": _key(program.choices[0]), "mended": _key(program.mended)}
     made_of = {"name": program.name, "lines": lines, "words": said, "rows": rows, "table": steps, "data": packed(data)}
     return str(template.render(made_of | ends))
@@ -113,7 +116,7 @@ def _told(what: str, said: str, lang: str) -> str:
     return translate(WORDS["told"], lang).format(what=what, said=said)
 
 
-def _lines(program: FlippedProgram) -> list[tuple[int, str, str, list[tuple[int, str]]]]:
+def _lines(program: FlippedProgram, lang: str) -> list[tuple[int, str, str, list[tuple[int, str]]]]:
     """(number, HTML, its indentation as an attribute, alternatives as HTML) of each line."""
     options = {each.line: each.options for each in program.alternatives}
     return [
@@ -121,10 +124,15 @@ def _lines(program: FlippedProgram) -> list[tuple[int, str, str, list[tuple[int,
             number,
             coloured(line),
             _indented(len(line) - len(line.lstrip())),
-            [(k, coloured(each.strip())) for k, each in enumerate(options.get(number, ()))],
+            [(k, _option(each.strip(), lang)) for k, each in enumerate(options.get(number, ()))],
         )
         for number, line in enumerate(program.lines, 1)
     ]
+
+
+def _option(line: str, lang: str) -> str:
+    """A line to choose; of one that isn't there a comment says so, which is Python wherever it is copied to."""
+    return coloured(f"{line}  # {translate(WORDS['none'], lang)}" if line == NO_LINE else line)
 
 
 def _indented(blanks: int) -> str:

@@ -100,6 +100,17 @@ def test_versions_are_asked_before_the_first_write(route: str, out: int) -> None
     assert MISCONCEPTIONS["M05"] in wrong.message
 
 
+@pytest.mark.parametrize(("backward", "after"), [(True, "the last line before backward"), (False, "the last line that runs")])
+def test_versions_are_asked_of_a_line_that_is_there(backward: bool, after: str) -> None:
+    with seegrad.record() as rec:
+        a = torch.ones(2, requires_grad=True)
+        b = a * 2
+        b += 1
+        if backward:
+            b.sum().backward()
+    assert f" after {after}?" in ask(rec.recording, "versions").prompt
+
+
 def test_versions_are_torch_s_own() -> None:
     a = torch.ones(3, requires_grad=True)
     with seegrad.record() as rec:
