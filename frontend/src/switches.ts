@@ -63,6 +63,8 @@ async function program(el: HTMLElement): Promise<void> {
   show(false);
 }
 
+const NARROW_PX = 600;
+for (const parts of document.querySelectorAll<HTMLDetailsElement>(".sw-parts")) parts.open = innerWidth > NARROW_PX;
 for (const el of document.querySelectorAll<HTMLElement>(".picture")) {
   const scene = read(el);
   el.replaceChildren();

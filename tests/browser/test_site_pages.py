@@ -12,6 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 from threading import Thread
+from urllib.parse import quote
 
 import nbformat
 import pytest
@@ -37,9 +38,33 @@ FOCUSED = """() => {
     return [left, right, document.activeElement.outerHTML.slice(0, 80)];
 }"""
 INDEX = {
-    "en": f"# A small site\n\n{FLIP}\n[A document](docs/one.md)\n\n:::{{toctree}}\ngallery/index\ndocs/one\napi\n:::\n",
+    "en": f"# A small site\n\n{FLIP}\n[A document](docs/one.md)\n\n:::{{toctree}}\ngallery/index\ncourse/01_parts\ndocs/one\napi\n:::\n",
     "zh_CN": f"# 小网站\n\n写成两行\n的一句话\n\n{FLIP}\n:::{{toctree}}\ngallery/index\n:::\n",
 }
+CHAPTER = """# %% [markdown]
+# # 01 · Parts
+#
+# What it is about.
+
+# %%
+import torch
+
+# %load_ext seegrad
+
+# %% [markdown]
+# ## 1 · The `first`
+
+# %%
+# %%see --ask keeps
+a = torch.ones(2, requires_grad=True)
+b = a * 2
+b.sum().backward()
+
+# %% [markdown]
+# ## 2 · The second
+#
+# Nothing.
+"""
 DOCUMENT = """# A document
 
 Of `code`, a [file](../Makefile), a [place](https://pytorch.org).
@@ -56,6 +81,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("root")
     (root / FOLDER).mkdir(parents=True)
     (root / "docs" / "one.md").write_text(DOCUMENT, encoding="utf-8")
+    (root / "notebooks").mkdir()
+    (root / "notebooks" / "01_parts.py").write_text(CHAPTER, encoding="utf-8")
     for name in NAMES:
         shutil.copy(ROOT / FOLDER / f"{name}.py", root / FOLDER)
     shutil.copy(ROOT / FOLDER / "zh_CN.toml", root / FOLDER)
@@ -188,6 +215,58 @@ def test_it_is_searched_without_a_network(folder: str, words: str, page: str, si
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("folder", "words", "pages"),
+    [
+        ("", "AccumulateGrad adds", set()),  # as every picture says at its end, and none is about
+        ("zh_CN", "梯度累加", {"never_cleared"}),  # which is about it
+        ("", "retain_graph", {"hidden_state"}),  # which stands in a program's code
+    ],
+)
+def test_what_every_picture_says_of_its_steps_is_not_searched(
+    folder: str, words: str, pages: set[str], site: Path, tab: Page
+) -> None:
+    text = (site / folder / "gallery" / "hidden_state.html").read_text(encoding="utf-8")
+    assert words.split()[0] in text
+    tab.goto(f"{(site / folder / 'search.html').as_uri()}?q={quote(words)}")
+    tab.wait_for_function("document.querySelector('.search-summary')?.innerText")
+    found = tab.locator("#search-results li a").evaluate_all("(all) => all.map((a) => a.pathname)")
+    assert {Path(each).stem for each in found} - {"api"} == pages
+
+
+@pytest.mark.parametrize(("width", "opened"), [(400, False), (1280, True)])
+def test_a_chapter_says_at_once_where_its_parts_are(width: int, opened: bool, site: Path, tab: Page) -> None:
+    """Folded in a narrow window, which it would fill; in a wide one the page's margin has them."""
+    tab.set_viewport_size({"width": width, "height": 800})
+    wrong = open_page(tab, site / "course" / "01_parts.html")
+    parts = tab.locator("h1 + .sw-parts")
+    head = parts.get_by_text("In this chapter")
+    expect(head).to_be_in_viewport()
+    expect(tab.get_by_text("What it is about.")).to_be_in_viewport()
+    expect(parts.get_by_role("link")).to_have_count(2 if opened else 0)
+    if not opened:
+        head.click()
+    assert parts.get_by_role("link").all_inner_texts() == ["1 · The first", "2 · The second"]
+    parts.get_by_role("link").last.click()
+    expect(tab.get_by_role("heading", name="2 · The second")).to_be_in_viewport()
+    tab.set_viewport_size({"width": 1400, "height": 800})
+    expect(parts).to_be_hidden()
+    expect(tab.locator(".toc-tree").get_by_text("1 · The first")).to_be_visible()
+    assert wrong == []
+
+
+def test_a_reader_of_the_site_is_shown_nothing_that_is_for_a_notebook(site: Path, tab: Page) -> None:
+    """An answer as a line of Python has no cell to stand in, and no one counts a belief's number."""
+    open_page(tab, site / "course" / "01_parts.html")
+    tab.locator(".sg-cv .tn", has=tab.locator(".nm:text-is('b')")).click()
+    tab.get_by_role("button", name="Check my prediction").click()
+    said = tab.locator(".sg-qv")
+    expect(said).to_contain_text("Not right")
+    expect(said.get_by_role("button", name="Try again")).to_be_visible()
+    assert "Python" not in said.inner_text()
+    assert not re.search(r"M\d\d", said.inner_text())
+
+
 def test_what_was_searched_for_can_be_changed_where_its_results_are(site: Path, tab: Page) -> None:
     """Also in a narrow window, whose drawer hides the other field."""
     tab.set_viewport_size({"width": 400, "height": 800})
@@ -268,6 +347,7 @@ PAGES = (
     "zh_CN/gallery/index.html",
     "gallery/hidden_state.html",
     "docs/one.html",
+    "course/01_parts.html",
     "search.html",
     "gallery/leaf_updated.html",
 )

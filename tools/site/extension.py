@@ -41,9 +41,13 @@ ICON_NAME = re.compile(r"(<symbol[^>]*>)\s*<title>[^<]*</title>")  # in English,
 NO_HEADER = re.compile(r'<th class="head[^"]*"><p></p></th>')  # a corner of a table names no column
 HEADING = re.compile("<h2>(.*?)</h2>", re.DOTALL)
 CODE = re.compile("<code>(.*?)</code>")
+STEPS = re.compile('(<pre class="steps">.*?</pre>)', re.DOTALL)
+PART = re.compile('<section id="([^"]*)">\\s*<h2>(.*?)<a class="headerlink"', re.DOTALL)
+CHAPTERS = "course/"
 RESULTS = '<div id="search-results"></div>'
 FIELD = '<form action="" role="search" aria-label="{said}"><input type="search" name="q" aria-label="{said}"></form>'
 SEARCH = marked("Search this site")
+IN_CHAPTER = marked("In this chapter")
 ASKED = (marked("Next"), marked("Previous"), marked("Home"), marked("Back to top"), marked("Made with "))
 """What the theme asks Sphinx's own catalogue for, which hasn't got it."""
 UNASKED = (
@@ -104,20 +108,24 @@ class _Inserted(SphinxDirective):
     def run(self) -> list[Node]:
         made = getattr(self.parts, self.name)
         before, *parts = HEADING.split(made(*self.arguments))
-        return [_html(before), *(self._section(*each) for each in zip(parts[::2], parts[1::2], strict=True))]
+        return [*_html(before), *(self._section(*each) for each in zip(parts[::2], parts[1::2], strict=True))]
 
     def _section(self, title: str, text: str) -> nodes.section:
         """A part of a chapter, as a page's own: it is led to from the page's margin, and found by its title."""
         words = [unescape(re.sub("<[^>]*>", "", each)) for each in CODE.split(title)]
         inline = [nodes.literal(text=each) if k % 2 else nodes.Text(each) for k, each in enumerate(words)]
-        section = nodes.section("", nodes.title("", "", *inline), _html(text))
+        section = nodes.section("", nodes.title("", "", *inline), *_html(text))
         section["names"].append(nodes.fully_normalize_name("".join(words)))
         self.state.document.note_implicit_target(section, section)
         return section
 
 
-def _html(text: str) -> nodes.raw:
-    return nodes.raw("", text, format="html")
+def _html(text: str) -> list[nodes.raw]:
+    """What every picture says of its steps in the same words stands in the page, and no search looks at it."""
+    made = [nodes.raw("", part, format="html") for part in STEPS.split(text)]
+    for steps in made[1::2]:
+        steps["classes"].append("no-search")
+    return made
 
 
 def learn(app: Sphinx, parts: Parts) -> None:
@@ -143,11 +151,24 @@ def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[
     if 'class="program ' in body or 'class="picture"' in body:
         for script in parts.scripts:
             app.add_js_file(script, loading_method="defer")
+    if page.startswith(CHAPTERS):
+        context["body"] = with_parts(body, str(app.config.language))
     if page == "search":
         app.add_js_file(SEARCH_SCRIPT, loading_method="defer")  # after Sphinx's own, before it begins
     known = context["other_pages"]
     there = page if page in known else "index"
     context["other_link"] = f"{context['other_prefix']}{there}.html"
+
+
+def with_parts(body: str, lang: str) -> str:
+    """A chapter that says at once where its parts are: a margin that lists them only a wide window has.
+
+    >>> with_parts('<h1>A</h1><section id="b"><h2>B<a class="headerlink" href="#b">¶</a></h2></section>', "en")[:100]
+    '<h1>A</h1><details class="sw-parts"><summary>In this chapter</summary><ul><li><a href="#b">B</a></li>'
+    """
+    links = "".join(f'<li><a href="#{place}">{title}</a></li>' for place, title in PART.findall(body))
+    head = f"<summary>{translate(IN_CHAPTER, lang)}</summary>"
+    return body.replace("</h1>", f'</h1><details class="sw-parts">{head}<ul>{links}</ul></details>', 1) if links else body
 
 
 def cards(entries: list[tuple[str, str]]) -> str:
