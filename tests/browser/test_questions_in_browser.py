@@ -41,6 +41,16 @@ def tab(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
+def written() -> Recording:
+    """Its picture is three times as high once the versions are said."""
+    with seegrad.record() as rec:
+        a = torch.zeros(2)
+        a.add_(1)
+        a += 1
+        a[0] = 5
+    return rec.recording
+
+
 def open_question(tab: Page, folder: Path, recording: Recording, kind: str) -> list[str]:
     return visit(tab, folder, page_text(recording, question=ask(recording, kind)))
 
@@ -166,13 +176,8 @@ def test_the_order_is_given_by_keyboard_alone(recording: Recording, tab: Page, t
 
 def test_what_comes_later_is_not_drawn_until_the_versions_are_said(tab: Page, tmp_path: Path) -> None:
     """Outlines of three writes would be the answer: 3."""
-    with seegrad.record() as rec:
-        a = torch.zeros(2)
-        a.add_(1)
-        a += 1
-        a[0] = 5
     outlines = "(all) => all.filter((each) => getComputedStyle(each).visibility === 'visible').length"
-    open_question(tab, tmp_path, rec.recording, "versions")
+    open_question(tab, tmp_path, written(), "versions")
     later = tab.locator(".sg-cv .nd[data-s=g] > .bx, .sg-cv .e.ghost")
     assert later.count() >= 6
     assert later.evaluate_all(outlines) == 0
@@ -181,6 +186,73 @@ def test_what_comes_later_is_not_drawn_until_the_versions_are_said(tab: Page, tm
     expect(tab.locator(".sg-qv .right")).to_be_visible()
     tab.get_by_role("button", name="First step").click()
     assert later.evaluate_all(outlines) >= 6
+
+
+def test_what_may_be_picked_is_walked_to_by_arrows_in_reading_order(tab: Page, tmp_path: Path) -> None:
+    """Cards and Functions as they stand, from left to right and then down; buttons and the track step as ever."""
+    with seegrad.record() as rec:
+        x = torch.ones(2, requires_grad=True)
+        (x.exp() * x.sin()).sum().backward()
+    open_question(tab, tmp_path, rec.recording, "saves")
+    count = tab.locator(".sg-ct").inner_text()
+    tab.locator(".sg-cv [tabindex='0']").focus()
+    tab.keyboard.press("Home")
+    places = []
+    for _ in range(tab.locator(".sg-cv [aria-pressed]").count()):
+        box = tab.locator(".sg-cv .nd:focus").bounding_box()
+        assert box is not None
+        places.append((round((box["x"] + box["width"] / 2) / 40), box["y"]))
+        tab.keyboard.press("ArrowRight")
+    assert len(places) == len(set(places)) >= 6
+    assert places == sorted(places)
+    assert tab.locator(".sg-ct").inner_text() == count
+    tab.get_by_role("button", name="Previous step").click()
+    tab.keyboard.press("ArrowLeft")
+    assert int(tab.locator(".sg-ct").inner_text()[0]) == int(count[0]) - 2
+
+
+@pytest.mark.parametrize("kind", one_in(2, ["keeps", "leaves", "order"]))
+def test_where_several_are_to_be_clicked_a_narrow_picture_opens_at_its_beginning(
+    kind: str, recording: Recording, tab: Page, tmp_path: Path
+) -> None:
+    tab.set_viewport_size({"width": 400, "height": 800})
+    open_question(tab, tmp_path, recording, kind)
+    box = tab.locator(".sg-cv")
+    assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
+    parts = tab.locator(".sg-cv [aria-pressed]")
+    lefts = parts.evaluate_all("(parts) => parts.map((part) => part.getBoundingClientRect().left)")
+    assert parts.nth(lefts.index(min(lefts))).evaluate_all(IN_SIGHT) == 1
+    expect(tab.locator(".sg-qp")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("scroller", ["page", "box"])
+def test_an_answered_question_stays_where_its_reader_is(scroller: str, tab: Page, tmp_path: Path) -> None:
+    """The picture above it grows by what was hidden; also in a box that scrolls, as in JupyterLab."""
+    tab.set_viewport_size({"width": 400, "height": 700})
+    recording = written()
+    text = page_text(recording, question=ask(recording, "versions"))
+    room = "height: 690px; overflow: auto; scroll-behavior: smooth" if scroller == "box" else "padding: 1px"
+    style = f"<style>html {{ scroll-behavior: smooth }} body {{ {room} }} body::after, body::before {{ content: ''; display: block; height: 900px }}</style>"
+    visit(tab, tmp_path, without_policy(text).replace("</head>", f"{style}</head>"))
+    question, picture = tab.locator(".sg-q"), tab.locator(".sg-cv")
+    for field in tab.locator(".sg-q input").all():
+        field.fill("1")
+    for name in ("Check my prediction", "Try again", "Check my prediction"):
+        question.evaluate("(q) => q.scrollIntoView({ block: 'center', behavior: 'instant' })")
+        for field in tab.locator(".sg-q input:enabled").all():
+            field.fill("1")
+        before, high = top(question), picture.evaluate("(picture) => picture.offsetHeight")
+        tab.get_by_role("button", name=name).evaluate("(button) => button.click()")
+        tab.wait_for_timeout(200)
+        assert abs(picture.evaluate("(picture) => picture.offsetHeight") - high) > 50
+        assert abs(top(question) - before) < 2, name
+    question.evaluate("(q) => q.scrollIntoView({ block: 'end', behavior: 'instant' })")
+    tab.get_by_role("button", name="Try again").evaluate("(button) => button.click()")
+    for field in tab.locator(".sg-q input:enabled").all():
+        field.fill("1")
+    question.evaluate("(q) => q.scrollIntoView({ block: 'end', behavior: 'instant' })")
+    check(tab)
+    expect(question).to_be_in_viewport(ratio=0.99)
 
 
 IN_SIGHT = """(parts) => { const v = document.querySelector('.sg-cv').getBoundingClientRect();
@@ -247,13 +319,17 @@ def test_a_question_s_step_is_in_sight_and_no_room_is_kept_for_what_comes(
     whole = page.locator(".sg-cv svg")
     assert inside(newest, page.locator(".sg-cv"))
     assert bottom(whole) - bottom(newest) < 60
-    asked = bottom(whole)
+    asked = bottom(whole) - top(whole)
     for field in page.locator(".sg-q input").all():
         field.fill("1")
     check(page)
-    assert bottom(whole) > asked + 60
+    assert bottom(whole) - top(whole) > asked + 60
     assert wrong == []
     page.close()
+
+
+def top(part: Locator) -> float:
+    return float(part.evaluate("(part) => part.getBoundingClientRect().top"))
 
 
 def bottom(part: Locator) -> float:

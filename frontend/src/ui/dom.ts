@@ -28,6 +28,9 @@ export function quiet<T extends Element>(element: T): T {
 /** A button that does nothing now may have the focus, and keeps it. */
 export const unusable = (button: HTMLElement, is: boolean) => button.setAttribute("aria-disabled", String(is));
 
+/** Of what can be pressed, whether it is; nothing of anything else. */
+export const pressed = (element: Element | null, is: boolean | undefined) => (is === undefined ? element?.removeAttribute("aria-pressed") : element?.setAttribute("aria-pressed", String(is)));
+
 /** A box whose inside doesn't fit scrolls by keyboard too: by what takes the Tab key in it, else by itself; never so that the focus is lost. */
 export function reachable(box: HTMLElement) {
   if (!box.querySelector("[tabindex='0']") && (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight)) quiet(box).setAttribute("tabindex", "0");

@@ -1,5 +1,5 @@
 /** Ways through a large picture: where one is, a search box, the neighbours of one part, a map. */
-import { h, quiet, unusable } from "./dom";
+import { h, pressed, quiet, unusable } from "./dom";
 import type { Drawn, Focus, Picture } from "./picture";
 import { levelAt, pathTo, type Scene, search } from "../state/scene";
 import type { Event } from "../state/machine";
@@ -57,7 +57,7 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, tur
         const hidden = open && name === "path"; // the way would tell who gets a gradient
         unusable(button, !selected || hidden);
         button.title = hidden ? w.hidden : selected ? "" : w.selectFirst;
-        button.setAttribute("aria-pressed", String(focus === name));
+        pressed(button, focus === name);
       }
       const name = `${drawn.place} ${level}`;
       if (name === told) return;

@@ -1,5 +1,5 @@
 /** One SVG with every step inside for each open box: a step only flips attributes, opening a box swaps the SVG. */
-import { h, quiet } from "./dom";
+import { h, pressed, quiet } from "./dom";
 import type { Mark } from "../state/kinds";
 import { type Line, way } from "../state/ways";
 import { isWrong, levelAt, type Scene, stateAt } from "../state/scene";
@@ -11,7 +11,7 @@ export type Focus = "" | "near" | "path";
 /** The pass that a step belongs to, and the step's number in it. */
 export interface Drawn { place: number; scene: Scene; step: number }
 
-export interface Marks { selected: string; focus: Focus; on: string[]; picked: (id: string) => boolean; tag?: ((id: string) => string | number) | undefined; evidence: (id: string) => boolean; mark?: ((id: string) => Mark | undefined) | undefined }
+export interface Marks { selected: string; focus: Focus; on: string[]; /** Undefined for what can't be picked. */ picked: (id: string) => boolean | undefined; tag?: ((id: string) => string | number) | undefined; evidence: (id: string) => boolean; mark?: ((id: string) => Mark | undefined) | undefined }
 
 export interface Picture {
   box: HTMLElement;
@@ -19,6 +19,8 @@ export interface Picture {
   legend: HTMLElement;
   /** The parts of the open level. */
   parts(): SVGGElement[];
+  /** Those that an open question lets one pick at this step, and boxes that may hold more; from left to right, then downwards. */
+  picks(): SVGGElement[];
   idOf(part: Element): string;
   partAt(target: EventTarget | null): SVGGElement | null;
   /** The line at a place or near it, since lines are thin. */
@@ -41,6 +43,7 @@ interface Wire { element: SVGElement; ends: string[]; flows: boolean }
 interface Drawing { svg: SVGSVGElement; keys: SVGElement[]; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[] }
 
 const AROUND_PX = 28; // a part's tags stand beside and below it
+const COLUMN_PX = 80; // what stands nearer, twice, is one above the other
 const NEAR_PX = [0, 2, -2, 4, -4];
 const AXES = [["left", "width", "scrollLeft"], ["top", "height", "scrollTop"]] as const;
 
@@ -149,7 +152,7 @@ export function picture(scene: Scene, w: Words): Picture {
   function rove() {
     const there = here.parts.filter(isThere);
     const focused = here.parts.find((part) => part === document.activeElement);
-    const stop = [focused, about[0]].find((part) => part && there.includes(part)) ?? there[0];
+    const stop = [focused, picks()[0] ?? about[0]].find((part) => part && there.includes(part)) ?? there[0];
     for (const part of there) part.setAttribute("tabindex", part === stop ? "0" : "-1");
     if (focused !== stop && focused) stop?.focus();
     for (const part of here.parts) if (!isThere(part)) part.removeAttribute("tabindex");
@@ -174,11 +177,21 @@ export function picture(scene: Scene, w: Words): Picture {
     return [part, ...[...on, ...near].flatMap((each) => partOf(each) ?? [])].filter(isThere);
   }
 
+  const picks = () => {
+    const asked = here.svg.querySelector("[aria-pressed]") ? here.parts.filter((part) => isThere(part) && part.matches("[aria-pressed],[data-open],[data-goto]")) : [];
+    return asked.sort((one, other) => {
+      const a = one.getBoundingClientRect();
+      const b = other.getBoundingClientRect();
+      const right = a.left + a.right - b.left - b.right;
+      return Math.abs(right) > COLUMN_PX ? right : a.top - b.top;
+    });
+  };
   const inView = () => (opened ? about.slice(0, 1) : about);
 
   return {
     box, legend, idOf,
     parts: () => here.parts,
+    picks,
     partAt: (target) => (target instanceof Element ? target.closest<SVGGElement>("[data-st]") : null),
     lineAt({ clientX, clientY }) {
       const root = box.getRootNode() as Document;
@@ -206,7 +219,7 @@ export function picture(scene: Scene, w: Words): Picture {
         const id = idOf(part);
         part.dataset.s = stateAt(part.dataset.st ?? "", step);
         part.classList.toggle("sel", id === marks.selected);
-        part.classList.toggle("picked", marks.picked(id));
+        pressed(part, isThere(part) ? marks.picked(id) : undefined);
         part.classList.toggle("evidence", marks.evidence(id));
         if (tagged) tag(part, marks.tag?.(id) ?? "");
         if (signed) sign(part, marks.mark?.(id));

@@ -5,7 +5,7 @@ import { answerPanel } from "../answer/panel";
 import { save } from "../export/save";
 import { fixPanel, type Trial } from "../fix/fix";
 import { type AskPanel, askPanel } from "./ask";
-import { h, icon, type IconName, quiet, reachable, unusable, watchTheme } from "./dom";
+import { h, icon, type IconName, pressed, quiet, reachable, unusable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { type Focus, picture, SIGNS } from "./picture";
@@ -100,8 +100,19 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const commit = () => {
     if (!question || answer()) return;
     if (!isComplete(question, draft)) return panel?.remind?.();
-    host.set({ answer: answerOf(question, draft), step: state().step });
-    send({ kind: "answered" });
+    still(() => {
+      host.set({ answer: answerOf(question, draft), step: state().step });
+      send({ kind: "answered" });
+    });
+  };
+  /** The picture above the question grows when it is answered: the question stays where its reader is, with what is said of it. */
+  const still = (act: () => void) => {
+    const top = () => panel!.element.getBoundingClientRect().top;
+    const before = top();
+    act();
+    const behavior = "instant";
+    for (let box: Element | null = el; box; box = box.parentElement) box.scrollBy?.({ top: top() - before, behavior });
+    panel!.element.scrollIntoView?.({ block: "nearest", behavior });
   };
 
   const pic = picture(scene, w);
@@ -120,12 +131,12 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     pick: (label) => { draft = pick(question, draft, label); draw(); },
     type: (label, text) => { draft = type(draft, label, text); draw(); },
     commit,
-    again: () => {
+    again: () => still(() => {
       draft = emptyDraft;
       host.set({ answer: {}, step: question.until_step, selected: "" });
       draw();
       panel?.element.querySelector<HTMLElement>("input, button")?.focus();
-    },
+    }),
   }) : null;
   const fix = fixPanel(host, w, mount);
   const info = inspector(scene, w, send, toLine, fix.element);
@@ -146,10 +157,12 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   root.classList.toggle("exercise", exercise);
   el.append(root, fix.result);
 
+  const labelAt = (id: string) => (asks() && !kind.beside ? labelOf(question!, id) : undefined); // of what can be picked
+  const isPickedAt = (id: string) => { const label = labelAt(id); return label === undefined ? label : isPicked(question!, draft, label); };
   const choose = (id: string) => {
-    const label = question && !answer() ? labelOf(question, id) : undefined;
-    if (question && label && !kind.beside) {
-      draft = pick(question, draft, label);
+    const label = labelAt(id);
+    if (label) {
+      draft = pick(question!, draft, label);
       draw();
     } else send({ kind: "select", id });
   };
@@ -169,7 +182,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     root.toggleAttribute("data-asks", !!open);
     pic.show(drawn, now.level, {
       selected: now.selected, focus, on: frame.on,
-      picked: (id) => !!open && isPicked(question, draft, labelOf(question, id) ?? "\0"),
+      picked: isPickedAt,
       tag: kind.tag && ((id) => (open && kind.tag!(question, draft, labelOf(question, id) ?? "\0")) || ""),
       evidence: (id) => !!question && !!given && !marked?.[labelOf(question, id) ?? "\0"] && isEvidence(question, id),
       mark: marked && ((id) => marked[labelOf(question!, id) ?? "\0"]),
@@ -188,10 +201,11 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const culprit = lastWrong(scene, now.step)?.culprit;
     [...code.children].forEach((element, k) => {
       const target = `line:${scene.code[k]?.[0]}`;
-      const pickedLine = open && draft.picked.includes(labelOf(question, target) ?? "\0");
+      const label = labelAt(target);
+      pressed(element.firstElementChild, label ? draft.picked.includes(label) : undefined);
       const mark = marked?.[labelOf(question!, target) ?? "\0"];
       const evidence = given && !mark && question?.evidence.includes(target);
-      element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${k === culprit ? "bad" : k === frame.noted ? "noted" : ""} ${pickedLine ? "picked" : ""} ${evidence ? "evidence" : ""}`;
+      element.className = `${k === frame.line ? "cur" : k < (frame.line ?? 0) ? "past" : ""} ${k === culprit ? "bad" : k === frame.noted ? "noted" : ""} ${evidence ? "evidence" : ""}`;
       (element as HTMLElement).dataset.m = mark ? SIGNS[mark] : "";
       if (exercise) (element as HTMLElement).dataset.e = `${kind.tag!(question, draft, labelOf(question, target) ?? "\0")}`;
     });
@@ -238,7 +252,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const view = `${state().step} ${pic.box.clientWidth}`;
     if (begun < 0) begun = state().step;
     if (!asks()) pic.reveal(begins() ? [] : undefined);
-    else if (view !== asked) pic.reveal([...pic.about(), ...pic.parts().filter((part) => part.dataset.s !== "g" && labelOf(question!, pic.idOf(part)))]);
+    else if (view !== asked) pic.reveal([...(kind.many ? [] : pic.about()), ...pic.picks()]); // several are looked for from the beginning
     asked = view;
     map.follow();
     [pic.box, code, foot, info.element].forEach(reachable);
@@ -312,7 +326,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     if (enter && part) press(part);
     else if (part && event.key === "f") turn("near");
     else if (part && event.key === "g") turn("path");
-    else if (part && (event.key === "ArrowDown" || event.key === "ArrowUp")) walk(part, event.key === "ArrowDown" ? 1 : -1);
+    else if (part && !event.shiftKey && walk(part, event.key)) return true;
     else if (size.key(event.key)) return true;
     else if (event.shiftKey && /^Arrow(Left|Right)$/.test(event.key) && scene.passes.length) send({ kind: "passes", by: event.key === "ArrowLeft" ? -1 : 1 });
     else if (KEYS[event.key]) send(KEYS[event.key]!);
@@ -322,14 +336,18 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     return true;
   }
 
-  /** Roving tabindex over the parts that are there at this step. */
-  function walk(part: SVGGElement, by: number) {
-    const there = pic.parts().filter((p) => p.dataset.s !== "g");
-    const to = there[(there.indexOf(part) + by + there.length) % there.length]!;
+  /** Roving tabindex over the parts that are there at this step; where some can be picked every arrow walks these, Home and End to the ends. */
+  function walk(part: SVGGElement, key: string): boolean {
+    const picks = pic.picks();
+    const there = picks[0] ? picks : pic.parts().filter((p) => p.dataset.s !== "g");
+    const by = { ArrowDown: 1, ArrowUp: -1, ...(picks[0] && { ArrowRight: 1, ArrowLeft: -1 }) }[key];
+    const to = by ? there.at((there.indexOf(part) + by) % there.length) : picks.at({ Home: 0, End: -1 }[key] ?? picks.length);
+    if (!to) return false;
     part.setAttribute("tabindex", "-1");
     to.setAttribute("tabindex", "0");
     to.focus();
     pic.reveal([to]); // a browser is content with a part of it
+    return true;
   }
 
   const unwatch = watchTheme(root, (theme) => { root.dataset.theme = theme; });

@@ -271,12 +271,37 @@ describe("a question", () => {
     expect($(".sg").dataset.veil).toBe("leaves");
     expect($(".leaf title").textContent).toBe("a");
     key($(".leaf"), "Enter");
-    expect($(".leaf").classList.contains("picked")).toBe(true);
+    expect($(".leaf").getAttribute("aria-pressed")).toBe("true");
     expect(el.querySelector(".sg-in")!.textContent).not.toContain("grad_fn");
     $<HTMLButtonElement>(".sg-check").click();
     expect($(".sg-qv").textContent).toContain("Right");
     expect($(".sg").dataset.veil).toBe("");
     expect($(".leaf title").textContent).toContain("leaf tensor");
+  });
+  it("walks by arrows over what can be picked, which says whether it is; elsewhere they step, and everywhere once it's answered", () => {
+    const more = ["t1", "t2"].map((id) => `<g class="nd tn" id="s1-${id}-0" data-st="a0" tabindex="-1" role="button"><title>${id}</title></g>`).join("");
+    const asked = question({ kind: "keeps", truth: '["a"]', targets: [["t0", "a"], ["t2", "c"]] });
+    start(scene({ body: BODY + more, question: asked }), 1);
+    const [a, other, c] = [$(".leaf"), $("[id='s1-t1-0']"), $("[id='s1-t2-0']")];
+    const pressed = () => [a, other, c].map((part) => part.getAttribute("aria-pressed"));
+    expect(pressed()).toEqual(["false", null, "false"]);
+    expect([...el.querySelectorAll(".nd[tabindex='0']")]).toEqual([a]);
+    a.focus();
+    const walked = ["ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "Home", "End"].map((name) => {
+      key(document.activeElement!, name);
+      return document.activeElement;
+    });
+    expect(walked).toEqual([c, a, c, a, a, c]);
+    expect($(".sg-ct").textContent).toBe("2 / ?");
+    key(c, " ");
+    expect(pressed()).toEqual(["false", null, "true"]);
+    key($(".sg-tl input"), "ArrowLeft");
+    expect($(".sg-ct").textContent).toBe("1 / ?");
+    $<HTMLButtonElement>(".sg-check").click();
+    expect(pressed()).toEqual([null, null, null]);
+    c.focus();
+    key(c, "Home");
+    expect($(".sg-ct").textContent).toBe("1 / 4");
   });
   it("takes typed versions and Enter", () => {
     start(scene({ question: question({ kind: "versions", truth: '{"out": 1}', targets: [["out", "out"]] }) }));
@@ -292,8 +317,9 @@ describe("a question", () => {
     start(scene({ question: question({ kind: "culprit", truth: "2", targets: [["line:2", "2"]], evidence: ["line:2"] }) }));
     const line = $(".sg-cd li:nth-child(2)");
     line.querySelector("button")?.click();
-    expect(line.className).toContain("picked");
+    expect(line.querySelector("button")?.getAttribute("aria-pressed")).toBe("true");
     $<HTMLButtonElement>(".sg-check").click();
+    expect(line.querySelector("button")?.hasAttribute("aria-pressed")).toBe(false);
     expect(line.dataset.m).toBe("✓");
     expect(line.className).not.toContain("evidence");
   });

@@ -41,7 +41,7 @@ def answer(page: Page, picture: Locator) -> None:
         where = picture.evaluate(WHERE)
         if where == "text":
             page.keyboard.type("1")
-        elif where == "part" and picture.locator(".picked").count():
+        elif where == "part" and picture.locator(".sg-cv [aria-pressed=true], .sg-cd [aria-pressed=true]").count():
             continue
         elif where in KEY:
             page.keyboard.press(KEY[where])
