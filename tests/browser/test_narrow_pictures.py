@@ -18,6 +18,8 @@ from seegrad.quiz import ask
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
 from tests.course.assignments.test_answered_on_graph import picked
 from tools.pictures.portraits import PORTRAITS, Portrait, record
+from tools.site.programs import read_programs
+from tools.site.recorded import plays
 
 pytestmark = pytest.mark.browser
 
@@ -26,6 +28,8 @@ BETWEEN = """([part, box]) => {
     const [a, b] = [part, box].map((each) => document.querySelector(each).getBoundingClientRect());
     return a.left >= b.left && a.right <= b.right && a.top >= b.top - 1 && a.bottom <= b.bottom + 1;
 }"""
+SIDES = "(part) => { const { left, right } = part.getBoundingClientRect(); return [left, right]; }"
+ROOT = Path(__file__).parents[2]
 LONG = [
     *(f"h{k} = h{k - 1} * 1.5" for k in range(1, 18)),
     "result = (h3 * torch.tensor([0.25, 0.75]) + h4.sin() * torch.tensor([1.0, 2.0]) * torch.ones(2)).sum()",
@@ -188,6 +192,38 @@ def test_after_a_click_anywhere_in_it_the_keys_step_and_parts_are_walked_to(tab:
             assert tab.evaluate(BETWEEN, [".nd:focus .halo", ".sg-cv"])
             seen.add(box.evaluate("(box) => box.scrollLeft"))
         assert width > 400 or seen - {before}, "sideways too"
+
+
+def of_the_gallery(name: str) -> Recording:
+    program = read_programs(ROOT)[name]
+    return plays(program)[program.choices[0]].recording
+
+
+def test_all_that_a_step_is_about_is_whole_before_what_stands_around_it(tab: Page, tmp_path: Path) -> None:
+    """A call and what it made, which has a long name: their neighbour on the other side would fit more easily."""
+    tab.set_viewport_size({"width": 385, "height": 800})
+    visit(tab, tmp_path, page_text(of_the_gallery("state_made_anew")))
+    box = tab.locator(".sg-cv")
+    assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
+    left, right = box.evaluate(SIDES)
+    active = tab.locator(".sg-cv .nd[data-s=a]")
+    assert active.count() == 2
+    for part in active.all():
+        start, end = part.locator(".bx").first.evaluate(SIDES)
+        assert left <= start < end <= right
+
+
+@pytest.mark.parametrize("width", one_in(2, [320, 400, 560]))
+def test_many_passes_have_room_in_a_narrow_window(width: int, tab: Page, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": width, "height": 800})
+    visit(tab, tmp_path, page_text(of_the_gallery("schedule_of_epochs")))
+    strip = tab.locator(".sg-ps")
+    assert strip.locator("i").count() == 48
+    assert strip.evaluate("(strip) => strip.scrollWidth <= strip.clientWidth")
+    left, right = strip.evaluate(SIDES)
+    for part in strip.locator("button, .sg-pn, .sg-pl, i").all():
+        start, end = part.evaluate(SIDES)
+        assert left <= start < end <= right
 
 
 def test_a_pass_s_slider_moves_the_pass(tab: Page, tmp_path: Path) -> None:

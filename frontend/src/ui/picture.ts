@@ -119,6 +119,7 @@ export function picture(scene: Scene, w: Words): Picture {
   let marked: Marks["mark"];
   const idOf = (part: Element) => part.id.slice(scene.uid.length + 1);
   const isThere = (part: SVGGElement) => part.dataset.s !== "g";
+  const isActive = (part: SVGGElement) => "aew".includes(part.dataset.s!);
   const partOf = (id: string) => here.parts.find((part) => idOf(part) === id);
 
   function turnTo({ place, scene }: Drawn, level: string) {
@@ -169,12 +170,13 @@ export function picture(scene: Scene, w: Words): Picture {
     for (const part of here.parts) part.classList.toggle("near", near.has(idOf(part)));
   }
 
-  /** What a step is about: a part, then what stands at the other ends of its lines. */
+  /** What a step is about: a part, then what else is active, then what stands at the other ends of its lines. */
   function around(part: SVGGElement | undefined, on: string[]): SVGGElement[] {
     if (!part) return [];
     const id = idOf(part);
     const near = here.wires.flatMap(({ ends }) => (ends.includes(id) ? ends : []));
-    return [part, ...[...on, ...near].flatMap((each) => partOf(each) ?? [])].filter(isThere);
+    const others = [...on, ...near].flatMap((each) => partOf(each) ?? []);
+    return [part, ...others.sort((one, other) => Number(isActive(other)) - Number(isActive(one)))].filter(isThere);
   }
 
   const picks = () => {
@@ -242,14 +244,14 @@ export function picture(scene: Scene, w: Words): Picture {
     reveal(wanted = inView()) {
       if (!wanted.length) return;
       const view = box.getBoundingClientRect();
-      const places = wanted.map((part) => part.getBoundingClientRect());
+      const places = wanted.map((part) => [part.getBoundingClientRect(), isActive(part) ? 0 : 2 * AROUND_PX] as const); // what is active may fill the box
       for (const [side, size, scroll] of AXES) {
         let from = Infinity;
         let to = -from;
-        for (const place of places) {
+        for (const [place, spare] of places) {
           const a = Math.min(from, place[side]);
           const b = Math.max(to, place[side] + place[size]);
-          if (to < from || b - a < view[size] - 2 * AROUND_PX) [from, to] = [a, b];
+          if (to < from || b - a < view[size] - spare) [from, to] = [a, b];
         }
         const start = view[side];
         const end = start + view[size];
