@@ -232,7 +232,8 @@ def test_an_answered_question_stays_where_its_reader_is(scroller: str, tab: Page
     recording = written()
     text = page_text(recording, question=ask(recording, "versions"))
     room = "height: 690px; overflow: auto; scroll-behavior: smooth" if scroller == "box" else "padding: 1px"
-    style = f"<style>html {{ scroll-behavior: smooth }} body {{ {room} }} body::after, body::before {{ content: ''; display: block; height: 900px }}</style>"
+    around = "body::after, body::before { content: ''; display: block; height: 900px }"
+    style = f"<style>html {{ scroll-behavior: smooth }} body {{ {room} }} {around}</style>"
     visit(tab, tmp_path, without_policy(text).replace("</head>", f"{style}</head>"))
     question, picture = tab.locator(".sg-q"), tab.locator(".sg-cv")
     for field in tab.locator(".sg-q input").all():

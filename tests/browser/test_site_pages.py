@@ -38,7 +38,8 @@ FOCUSED = """() => {
     return [left, right, document.activeElement.outerHTML.slice(0, 80)];
 }"""
 INDEX = {
-    "en": f"# A small site\n\n{FLIP}\n[A document](docs/one.md)\n\n:::{{toctree}}\ngallery/index\ncourse/01_parts\ndocs/one\napi\n:::\n",
+    "en": f"# A small site\n\n{FLIP}\n[A document](docs/one.md)\n\n"
+    ":::{toctree}\ngallery/index\ncourse/01_parts\ndocs/one\napi\n:::\n",
     "zh_CN": f"# 小网站\n\n写成两行\n的一句话\n\n{FLIP}\n:::{{toctree}}\ngallery/index\n:::\n",
 }
 CHAPTER = """# %% [markdown]

@@ -168,7 +168,8 @@ def with_parts(body: str, lang: str) -> str:
     """
     links = "".join(f'<li><a href="#{place}">{title}</a></li>' for place, title in PART.findall(body))
     head = f"<summary>{translate(IN_CHAPTER, lang)}</summary>"
-    return body.replace("</h1>", f'</h1><details class="sw-parts">{head}<ul>{links}</ul></details>', 1) if links else body
+    made = f'<details class="sw-parts">{head}<ul>{links}</ul></details>' if links else ""
+    return body.replace("</h1>", f"</h1>{made}", 1)
 
 
 def cards(entries: list[tuple[str, str]]) -> str:

@@ -100,7 +100,9 @@ def test_versions_are_asked_before_the_first_write(route: str, out: int) -> None
     assert MISCONCEPTIONS["M05"] in wrong.message
 
 
-@pytest.mark.parametrize(("backward", "after"), [(True, "the last line before backward"), (False, "the last line that runs")])
+@pytest.mark.parametrize(
+    ("backward", "after"), [(True, "the last line before backward"), (False, "the last line that runs")]
+)
 def test_versions_are_asked_of_a_line_that_is_there(backward: bool, after: str) -> None:
     with seegrad.record() as rec:
         a = torch.ones(2, requires_grad=True)
