@@ -238,6 +238,7 @@ def test_formgrader_s_button_gives_the_same_scores(generated: Path, ours: Path, 
     assert rows(root) == {where: row for where, row in rows(ours).items() if where[0] == "petra"}
 
 
+@pytest.mark.whole  # a killed run, which is our command, gives the same rows
 @pytest.mark.slow
 def test_our_command_gives_the_same_scores(generated: Path, ours: Path, tmp_path: Path) -> None:
     root = copied(generated, tmp_path / "course")
@@ -328,6 +329,7 @@ def test_what_an_answer_says_after_a_hidden_test_is_held_back_too(ours: Path, tm
         assert [said in text for said in ("remembered [", "asked [", ", 7.5")] == [told] * 3
 
 
+@pytest.mark.whole  # on a hub it is released and fetched
 @pytest.mark.slow
 def test_a_class_s_feedback_is_released_whatever_one_of_them_did_to_the_secret(ours: Path, tmp_path: Path) -> None:
     """By nbgrader's own exchange: on a hub each page is fetched by the one who knows its submission's secret."""
@@ -349,6 +351,7 @@ def test_a_class_s_feedback_is_released_whatever_one_of_them_did_to_the_secret(o
     assert len({page.stem for page in (exchange / "autograd101/feedback").glob("*.html")}) == len(made)
 
 
+@pytest.mark.whole  # test_passback asks the same of the functions
 @pytest.mark.slow
 def test_what_the_platform_doesn_t_have_yet_is_shown_and_nothing_is_sent_unasked(ours: Path, tmp_path: Path) -> None:
     root = copied(ours, tmp_path / "course")

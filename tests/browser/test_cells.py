@@ -147,12 +147,12 @@ def test_all_of_it_or_readable_by_key_button_and_drag(tab: Page, tmp_path: Path)
 def test_full_screen_and_back(tab: Page, tmp_path: Path) -> None:
     visit(tab, tmp_path, without_policy(page_text(record(SHOWN["l1_l4"]))))  # waiting evaluates
     tab.locator(".sg-zm").nth(3).click()
-    tab.wait_for_function("document.fullscreenElement?.classList.contains('sg')")
+    tab.wait_for_selector(".sg:fullscreen")
     whole = tab.locator(".sg").bounding_box()
     assert whole is not None
     assert whole["width"] == tab.evaluate("innerWidth")
     tab.locator(".sg-zm").nth(3).click()
-    tab.wait_for_function("!document.fullscreenElement")
+    tab.wait_for_selector(":fullscreen", state="detached")
 
 
 def test_the_gradient_is_followed_to_one_leaf(tab: Page, tmp_path: Path) -> None:

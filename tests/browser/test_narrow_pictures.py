@@ -384,7 +384,7 @@ def test_a_picture_without_a_finding_opens_at_its_beginning_and_full_screen_give
         assert box.evaluate("(box) => box.scrollLeft") > 0, "from then on the step is in sight"
         height = box.evaluate("(box) => box.clientHeight")
         tab.get_by_role("button", name="Full screen").click()
-        tab.wait_for_function("document.fullscreenElement")
+        tab.wait_for_selector(".sg:fullscreen")
         assert box.evaluate("(box) => box.clientHeight") >= height
         assert tab.locator(".sg-in p").first.is_visible()
         tab.evaluate("document.exitFullscreen()")

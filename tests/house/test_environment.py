@@ -101,6 +101,7 @@ def test_the_conda_environment_s_python_is_the_project_s() -> None:
         assert Requirement(f"python{project['requires-python']}").specifier.contains(python.removeprefix("python="))
 
 
+@pytest.mark.whole  # test_every_python asks the resolver for each of them
 def test_the_pip_part_resolves() -> None:
     """pip itself resolves the very lines of environment.yml; against what is installed, so it asks no network."""
     arguments = [word for line in pip_part() for word in line.split(" ", 1)]

@@ -122,6 +122,7 @@ def without_python_variables() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
 
 
+@pytest.mark.whole  # test_release installs both wheels
 @pytest.mark.slow
 def test_the_wheel_in_an_empty_environment_shows_a_picture(built: Path, tmp_path: Path) -> None:
     """Torch and Jupyter are lent by the environment that runs the tests; seegrad is the wheel's alone."""

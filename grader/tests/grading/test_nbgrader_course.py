@@ -44,12 +44,14 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> stock.Rows:
         return stock.both(made, "ps1", run)
 
 
+@pytest.mark.whole  # test_idioms has the same oracle
 @pytest.mark.slow
 def test_every_row_is_equal(rows: stock.Rows) -> None:
     assert rows.differing() == {}
     assert len(rows.stock) > 100
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_right_answers_get_everything_and_wrong_ones_lose_something(rows: stock.Rows) -> None:
     books = {row[0].split(": ")[0] for row in rows.stock} - GIVEN_AWAY

@@ -59,6 +59,7 @@ def test_a_second_grader_is_refused_from_any_machine(course: Course) -> None:
         third.hold_alone()
 
 
+@pytest.mark.whole  # the lock itself is asked above
 def test_nothing_is_generated_or_proved_while_another_machine_grades(course: Course) -> None:
     """Another machine's folder has a lock of its own; the database is the same."""
     elsewhere = course.root.parent / "elsewhere"

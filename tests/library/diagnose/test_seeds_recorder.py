@@ -8,13 +8,13 @@ import pytest
 
 import seegrad
 from nbjudge_tests.session import some
-from tests.data.programs import Program, programs
-from tests.library.recorded import recorded_anew, seen
+from tests.data.programs import Program
+from tests.library.recorded import recorded_anew, seen, standing
 
-ALL = pytest.mark.parametrize("program", programs().values(), ids=programs().keys())
+EACH = pytest.mark.parametrize("program", standing().values(), ids=standing().keys())
 
 
-@ALL
+@EACH
 def test_the_first_diagnosis_names_the_marked_lines(program: Program, request: pytest.FixtureRequest) -> None:
     if program.missed:
         request.applymarker(pytest.mark.xfail(reason=program.missed))
@@ -34,7 +34,7 @@ def test_the_first_diagnosis_names_the_marked_lines(program: Program, request: p
             assert getattr(first, name) == getattr(program, name)
 
 
-@ALL
+@EACH
 def test_what_is_said_is_whole_and_torch_raised_only_if_it_did(program: Program) -> None:
     recording, raised = seen(program.name).recording, seen(program.name).raised
     said_to_raise = [each for each in recording.diagnoses if each.raised]
@@ -50,13 +50,13 @@ def test_what_is_said_is_whole_and_torch_raised_only_if_it_did(program: Program)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(30, programs()))
+@pytest.mark.parametrize("name", some(30, standing()))
 def test_recording_twice_gives_the_same_recording(name: str) -> None:
     assert recorded_anew(name).recording.to_json() == seen(name).recording.to_json()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(30, programs()))
+@pytest.mark.parametrize("name", some(30, standing()))
 def test_a_recording_goes_through_json(name: str) -> None:
     recording = seen(name).recording
     assert seegrad.Recording.from_json(recording.to_json()) == recording

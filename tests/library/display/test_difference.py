@@ -17,8 +17,7 @@ from seegrad.diagnose.difference import compare
 from seegrad.display.widget import Picture
 from seegrad.model.recording import Recording
 from seegrad.words.errors import RecordingError
-from tests.data.programs import programs
-from tests.library.recorded import seen
+from tests.library.recorded import seen, standing
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 
@@ -92,7 +91,7 @@ def test_other_versions_are_told() -> None:
     assert "saved `other` v0, `self` v0, and `other` v2, `self` v2 in the other recording" in told
 
 
-@pytest.mark.parametrize("name", some(25, sorted(programs())))
+@pytest.mark.parametrize("name", some(25, sorted(standing())))
 def test_a_program_does_not_differ_from_itself(name: str) -> None:
     recording = seen(name).recording
     assert [each.diagnoses for each in compare(recording, recording)] == [(), ()]

@@ -34,7 +34,7 @@ from seegrad.words import beliefs
 from seegrad.words.languages import LANGUAGES, closed, counted, language, speaking, together, translate
 from seegrad.words.phrases import Phrase, joined, phrase, told
 from tests.data.programs import programs
-from tests.library.recorded import seen
+from tests.library.recorded import seen, standing
 from tools.words import catalogue, entries
 
 ROOT = Path(__file__).parents[3]
@@ -231,7 +231,7 @@ def test_every_kind_of_diagnosis_has_a_name(kind: DiagnosisKind) -> None:
     assert translate(kind.title, "zh_CN") != kind.title
 
 
-@pytest.mark.parametrize("name", sorted(programs()))
+@pytest.mark.parametrize("name", sorted(standing()))
 def test_every_message_is_filled(name: str) -> None:
     for diagnosis, lang in itertools.product(seen(name).recording.diagnoses, LANGUAGES):
         said = diagnosis.message(lang)
@@ -250,7 +250,7 @@ def english_words(said: str, diagnosis: seegrad.Diagnosis) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(25, sorted(programs())))
+@pytest.mark.parametrize("name", some(25, sorted(standing())))
 def test_every_step_is_told_in_chinese(name: str) -> None:
     """Names, ops and Nodes of the program aside, the sentences and the captions hold no English."""
     recording = seen(name).recording

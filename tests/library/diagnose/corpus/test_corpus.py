@@ -11,7 +11,7 @@ import seegrad
 from seegrad.diagnose.training.steps import leaf_of
 from tests.data.programs import Program, programs
 from tests.halves import HALVES, half_of
-from tests.library.recorded import seen
+from tests.library.recorded import seen, standing
 
 LEAST_BROKEN, LEAST_LEGAL = 80, 40
 LEAST_CULPRITS, LEAST_VICTIMS = 0.98, 0.95
@@ -19,7 +19,7 @@ LEAST_CULPRITS, LEAST_VICTIMS = 0.98, 0.95
 
 @pytest.fixture(scope="module", params=HALVES)
 def recordings(request: pytest.FixtureRequest) -> dict[str, seegrad.Recording]:
-    return {name: seen(name).recording for name in programs() if half_of(name) == request.param}
+    return {name: seen(name).recording for name in standing() if half_of(name) == request.param}
 
 
 def broken() -> list[Program]:
