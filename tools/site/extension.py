@@ -163,7 +163,7 @@ def _dressed(parts: Parts, app: Sphinx, page: str, template: str, context: dict[
 def with_parts(body: str, lang: str) -> str:
     """A chapter that says at once where its parts are: a margin that lists them only a wide window has.
 
-    >>> with_parts('<h1>A</h1><section id="b"><h2>B<a class="headerlink" href="#b">¶</a></h2></section>', "en")[:100]
+    >>> with_parts('<h1>A</h1><section id="b"><h2>B<a class="headerlink" href="#b">¶</a></h2></section>', "en")[:101]
     '<h1>A</h1><details class="sw-parts"><summary>In this chapter</summary><ul><li><a href="#b">B</a></li>'
     """
     links = "".join(f'<li><a href="#{place}">{title}</a></li>' for place, title in PART.findall(body))
