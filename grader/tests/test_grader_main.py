@@ -119,7 +119,6 @@ def test_the_doctor_names_the_walls(tmp_path: Path) -> None:
     assert "Enough for untrusted code." in said
 
 
-@pytest.mark.whole
 @pytest.mark.slow
 def test_a_course_that_nbgrader_s_own_grader_would_grade_is_told_the_lines_that_lack(tmp_path: Path) -> None:
     root = small.make(tmp_path / "course")

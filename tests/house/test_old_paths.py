@@ -48,7 +48,6 @@ def test_the_old_command_does_the_new_one_s_work(tmp_path: Path, place: Path | N
     assert "DeprecationWarning: python -m grader is now nbjudge" in done.stderr
 
 
-@pytest.mark.whole
 def test_nbconvert_still_finds_the_offline_page(tmp_path: Path) -> None:
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# A title of its own")])
     nbformat.write(book, tmp_path / "book.ipynb")

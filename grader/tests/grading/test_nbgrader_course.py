@@ -51,7 +51,7 @@ def test_every_row_is_equal(rows: stock.Rows) -> None:
     assert len(rows.stock) > 100
 
 
-@pytest.mark.whole
+@pytest.mark.whole  # the same
 @pytest.mark.slow
 def test_right_answers_get_everything_and_wrong_ones_lose_something(rows: stock.Rows) -> None:
     books = {row[0].split(": ")[0] for row in rows.stock} - GIVEN_AWAY

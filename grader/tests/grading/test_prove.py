@@ -223,7 +223,6 @@ def word(found: Proof, question: str) -> dict[str, str]:
     return next(dict(zip(head, line, strict=True)) for line in lines if line[0] == question)
 
 
-@pytest.mark.whole  # as the next two: what is left in place is what an adversary has done
 def test_chance_and_what_is_printed_are_part_of_what_an_adversary_does(zygote: Zygote) -> None:
     asked = {"roll": ROLL, "otherwise": OTHERWISE, "countdown": COUNTDOWN, "divided": DIVIDED}
     found = proved(zygote, asked)
@@ -257,7 +256,6 @@ def test_what_a_procedure_gives_back_is_nothing_that_an_adversary_has_done(zygot
     assert word(found, "closed")["agrees"] == "PASSED", "it would swallow errors"
 
 
-@pytest.mark.whole  # three courses are proved for it
 def test_one_that_spoils_what_later_questions_compare_with_is_named_where_it_is_paid(zygote: Zygote) -> None:
     """Where the reference leaves an argument alone it isn't; where it changes it too, the test has to make it anew."""
     first = Question("def f(x):\n    return x[0]", "data = [3, 1, 2]\nassert f(data) == 3", "def f(x): ...")
@@ -352,7 +350,6 @@ def test_elsewhere_it_warns() -> None:
     assert SandboxedAutograde().prove == "warn"
 
 
-@pytest.mark.whole
 def test_what_is_asked_for_once_is_said_to_be_open_to_what_is_written_down(zygote: Zygote) -> None:
     """A table that is printed once; of a name's value nothing is said, nor of what is called with two arguments."""
     printed = "import io\nfrom contextlib import redirect_stdout\nout = io.StringIO()\n"

@@ -97,7 +97,6 @@ def test_cut():
 """
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("lang", first_of(["zh", "en"]))
 def test_notes_fail_no_test_and_are_told_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str) -> None:
     monkeypatch.setenv("SEEGRAD_LANG", lang)

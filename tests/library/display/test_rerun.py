@@ -89,7 +89,6 @@ def test_what_doesn_t_end_is_stopped_and_what_isn_t_reached_is_said(tmp_path: Pa
         Rerun(str(tmp_path), ("In [1]", 1), ((1, "1 + 1"),)).run()
 
 
-@pytest.mark.whole
 @pytest.mark.slow
 def test_a_script_is_run_again_and_both_pictures_are_one_page(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
