@@ -1,4 +1,4 @@
-"""Programs of `tests/data/programs`, all of them in `make test-all`: torch decides whether it raises, the marked lines decide who did it."""
+"""Programs of the corpus, all in `make test-all`: torch decides whether it raises, the marked lines who did it."""
 
 from __future__ import annotations
 
