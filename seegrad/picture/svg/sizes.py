@@ -5,6 +5,7 @@ Text is measured by the fixed metrics of a monospaced face, never by a font.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -36,7 +37,8 @@ SHARE_PX = 116  # `.grad` and `1/3 came` or `wrong` on one line
 FRAME_LABEL_PX = 136.0  # "two version counters"
 CLOSE_PX = 14  # from one part to the next below it, in a level that is drawn alone
 RANK_GAP_PX = 24
-PIN_ROOM_PX = 12  # more, where the tag of a saved tensor stands in that gap
+PIN_ROOM_PX = 12.0  # more, where the tag of a saved tensor stands in that gap
+CUT_AROUND_PX = 12.0  # on both sides of the label of a line that is cut: the ring around a part reaches out
 PAGE_PX = 950  # the width of a notebook's page
 SCROLLS_PX = 230  # a picture wider than the page by this much scrolls: rather than in two bands it is read in one
 ARROWS = {"in": "{name} →", "out": "→ {name}", "leaf": "{name}"}
@@ -269,11 +271,7 @@ class SizedSketch:
         self.clusters = {cluster.id: cluster for cluster in sketch.clusters}
         self.home = {name: cluster.id for cluster in sketch.clusters for name in cluster.members}
         self.home |= {name: name for name in self.size if name not in self.home}
-        self.pinned = {
-            (self.home[wire.target if pin.side == "in" else wire.source], pin.side)
-            for wire in sketch.wires
-            for pin in wire.pins
-        }
+        self.beside = self._beside(sketch)
         names = [card.id for card in sketch.cards] + [pill.id for pill in sketch.pills] + list(more)
         self.shapes = [self._shape(name) for name in dict.fromkeys(self.home[name] for name in names)]
         ends = [(self.home[wire.source], self.home[wire.target]) for wire in sketch.wires]
@@ -324,8 +322,20 @@ class SizedSketch:
                 self.cards[name] = replace(self.cards[name], width=width)
                 self.size[name] = (width, self.cards[name].height)
 
+    def _beside(self, sketch: Sketch) -> dict[tuple[str, str], float]:
+        """More room that a side needs, by Shape and side: for tags, and for what stands on a line that is cut."""
+        room: dict[tuple[str, str], float] = defaultdict(float)
+        for wire in sketch.wires:
+            source, target = self.home[wire.source], self.home[wire.target]
+            wanted = [(target if pin.side == "in" else source, pin.side, PIN_ROOM_PX) for pin in wire.pins]
+            if wire.cut and source != target:
+                wanted.append((source, "out", columns(wire.label) * NUMBER_PX + CUT_AROUND_PX - RANK_GAP_PX))
+            for name, side, px in wanted:
+                room[name, side] = max(room[name, side], px)
+        return room
+
     def _shape(self, name: str) -> Shape:
-        before, after = (PIN_ROOM_PX if (name, side) in self.pinned else 0.0 for side in ("in", "out"))
+        before, after = (self.beside[name, side] for side in ("in", "out"))
         shape = self._stack(self.clusters[name]) if name in self.clusters else self._single(name)
         return replace(shape, before_px=before, after_px=after)
 

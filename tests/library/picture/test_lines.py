@@ -17,9 +17,10 @@ from seegrad.model.recording import Recording
 from seegrad.model.scene import Point
 from seegrad.picture import draw
 from seegrad.picture.sketch import Sketch, sketch
-from seegrad.picture.svg.sizes import Box, SizedSketch
+from seegrad.picture.svg.sizes import NUMBER_PX, Box, SizedSketch
 from seegrad.picture.svg.wires import Wiring
 from tests.data.programs import programs
+from tools.pictures.portraits import TRAINED, record
 
 STYLE = Path(__file__).parents[3] / "frontend" / "src" / "style" / "svg.css"
 PARTS = 20  # of a curve that are looked at
@@ -176,3 +177,17 @@ def test_a_label_goes_along_its_line_to_where_nothing_else_stands() -> None:
     assert wiring._beside(0, ".detach()") == (9, 57)
     wiring.boxes = {}
     assert wiring._beside(0, ".detach()") == (4, 12)
+
+
+def test_the_label_of_a_cut_line_has_room_between_two_boxes() -> None:
+    body = draw(record(TRAINED["gan_steps"])).passes[-1].scene.level("").body
+    [(x, y)] = re.findall(r'<text x="(\S+)" y="(\S+)" class="lk"[^>]*>\.detach', body)
+    right = float(x) + len(".detach()") * NUMBER_PX
+    boxes = re.findall(
+        r'translate\(([\d.]+) ([\d.]+)\)"><title>[^<]*</title><rect class="bx under"[^>]*height="(\d+)"', body
+    )
+    places = [tuple(map(float, box)) for box in boxes]
+    beside = [left for left, top, high in places if left > float(x) and top < float(y) < top + high]
+    assert len(places) > 3
+    assert beside
+    assert right < min(beside)
