@@ -24,7 +24,7 @@ from tests.browser.test_pictures import AXE, needs_axe
 from tests.browser.test_site_in_browser import open_page, tab
 from tools.course.offline_page import Way, chapter_page
 from tools.site.programs import FOLDER
-from tools.site.sources import FLIPS
+from tools.site.subjects import FLIPS
 
 __all__ = ["tab"]
 
