@@ -33,7 +33,7 @@ WORDS = {
     "gallery": marked("Gallery"),
     "lead": marked("Each page is a small program with its mistake. Flip a line, and see what changes."),
     "more": marked("More on it: {links}"),
-    "chapter": marked("the chapter {title}"),
+    "chapter": marked("chapter {title}"),
     "errors": marked("the error {title}"),
     "api": marked("API reference"),
     "flip": marked("Flip a line"),
