@@ -276,6 +276,34 @@ def test_what_may_be_clicked_is_in_sight_when_it_is_asked(tab: Page, tmp_path: P
     check(tab)
 
 
+def test_the_card_that_a_question_names_is_whole_in_a_narrow_window(tab: Page, tmp_path: Path) -> None:
+    """The step is about what the gradient comes from, and the question about what it comes to."""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with seegrad.record() as rec:
+        y = x * 5
+        z = y + x
+        z.sum().backward()
+    tab.set_viewport_size({"width": 400, "height": 800})
+    open_question(tab, tmp_path, rec.recording, "gradient")
+    (name,) = tab.locator(".sg-qp code").all_inner_texts()
+    asked = tab.locator(".sg-cv .tn:not([data-s=g])", has=tab.locator(f".nm:text-is('{name}')"))
+    assert asked.evaluate_all(IN_SIGHT) == asked.count() > 0
+
+
+def test_what_was_picked_is_in_sight_with_what_became_of_it(tab: Page, tmp_path: Path) -> None:
+    """Not the step at the end, to which an answer leads, until somebody steps."""
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        a.sin().cos().exp().tanh().sigmoid().sum()
+    tab.set_viewport_size({"width": 400, "height": 800})
+    open_question(tab, tmp_path, rec.recording, "leaves")
+    named(tab, "a")
+    check(tab)
+    tab.wait_for_timeout(300)  # what resizes has asked for its places
+    marked = tab.locator(".sg-cv [data-m]")
+    assert marked.evaluate_all(IN_SIGHT) == marked.count() > 0
+
+
 @needs_axe
 @pytest.mark.parametrize(("kind", "theme"), one_in(3, product(("order", "keeps", "saves"), ("light", "dark"))))
 def test_axe_finds_nothing(kind: str, theme: str, recording: Recording, tab: Page, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.browser.test_pictures import AXE, needs_axe
 from tests.browser.test_site_in_browser import open_page, tab
 from tools.course.offline_page import Way, chapter_page
 from tools.site.programs import FOLDER
-from tools.site.sources import FLIPS
+from tools.site.subjects import FLIPS
 
 __all__ = ["tab"]
 
@@ -139,6 +139,45 @@ def test_nothing_is_told_twice_before_a_line_is_flipped(site: Path, tab: Page) -
     tab.get_by_role("button", name="The mistake").click()
     expect(told).to_have_count(alone)
     expect(tab.get_by_label("both pictures")).to_be_hidden()
+
+
+def test_in_a_narrow_window_the_picture_is_near_the_line_that_was_flipped(site: Path, tab: Page) -> None:
+    """What the mistake said is folded to its beginning; choosing the mistake again shows all of it."""
+    tab.set_viewport_size({"width": 400, "height": 800})
+    open_page(tab, site / "gallery" / "hidden_state.html")
+    was = tab.locator(".sw-rows tbody td:nth-child(2)").first
+    high = was.evaluate("(cell) => cell.offsetHeight")
+    tab.get_by_role("button", name="Mended").click()
+    line, picture = tab.locator("fieldset").last.bounding_box(), tab.locator(".sw-picture:visible").bounding_box()
+    assert line
+    assert picture
+    assert picture["y"] - line["y"] - line["height"] < 450
+    tab.get_by_role("button", name="The mistake").click()
+    assert was.evaluate("(cell) => cell.offsetHeight") == high
+
+
+def test_the_gallery_is_in_groups_and_each_program_leads_on(site: Path, tab: Page) -> None:
+    tab.set_viewport_size({"width": 400, "height": 800})
+    wrong = open_page(tab, site / "gallery" / "index.html")
+    lefts = tab.locator(".sw-cards li").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().left)")
+    assert len(set(lefts)) == 2
+    groups = tab.locator("article h2").evaluate_all("(all) => all.map((one) => one.firstChild.data)")
+    assert tab.locator("article li a[href^='#']").all_inner_texts() == groups
+    tab.get_by_role("link", name="Training loops").first.click()
+    expect(tab.get_by_role("heading", name="Training loops")).to_be_in_viewport()
+    open_page(tab, site / "gallery" / "hidden_state.html")
+    tab.get_by_role("link", name="Graphs that are cut or freed").click()
+    expect(tab.get_by_role("heading", name="Graphs that are cut or freed")).to_be_in_viewport()
+    assert wrong == []
+
+
+def test_of_an_alternative_that_only_silences_the_line_says_so(site: Path, tab: Page) -> None:
+    open_page(tab, site / "gallery" / "hidden_state.html")
+    said = tab.get_by_text("this is no cure for a loop")
+    expect(said.last).to_be_hidden()
+    tab.get_by_role("group").filter(has=tab.get_by_role("radio")).nth(1).get_by_role("radio").nth(1).check()
+    expect(said.last).to_be_visible()
+    expect(tab.get_by_role("status").first).to_contain_text("no cure for a loop")
 
 
 def test_in_a_narrow_window_tab_goes_through_what_is_seen(site: Path, tab: Page) -> None:

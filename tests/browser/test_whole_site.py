@@ -190,6 +190,8 @@ CHINESE = {
     "梯度裁剪": "gallery/clipped_late",
     "梯度清零": "gallery/cleared_before_step",
     "梯度累积": "gallery/unfinished_window",
+    "梯度累加": "gallery/unfinished_window",
+    "安装": "index",
     "冻结参数": "gallery/freeze_in_vain",
     "隐藏状态": "errors/second_time",
     "非叶子张量": "gallery/grad_of_a_result",

@@ -18,9 +18,10 @@ from nbjudge_tests.session import one_in
 from tests.data.programs import SEVERITIES, programs
 from tools.course.masters import BookError
 from tools.site.flipped import program_html
-from tools.site.programs import FOLDER, MOST_FLIPPED, FlippedProgram, read_program, read_programs, titles
+from tools.site.programs import FOLDER, MOST_FLIPPED, FlippedProgram, read_program, read_programs, remarks, titles
 from tools.site.recorded import play, plays, severity_of
-from tools.site.sources import FLIPS, documents
+from tools.site.sources import documents
+from tools.site.subjects import FLIPS, SUBJECTS, chapter_of, error_of, subject_of
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = read_programs(ROOT)
@@ -102,6 +103,36 @@ def test_each_has_a_title_and_a_text_in_chinese() -> None:
         assert re.search("[一-鿿]", text), name
         english = f"{PROGRAMS[name].title} {PROGRAMS[name].text}"
         assert set(re.findall("`[^`]+`", f"{title} {text}")) <= set(re.findall("`[^`]+`", english)), name
+
+
+@pytest.mark.parametrize("name", one_in(3, sorted(PROGRAMS)))
+def test_where_an_alternative_silences_the_error_its_page_says_what_it_is(name: str) -> None:
+    """Whether it mends or only silences: torch says nothing, as of the mended program, and the two look alike."""
+    program = PROGRAMS[name]
+    made = plays(program)
+    first = program.choices[0]
+    if ": " not in made[first].says:
+        return
+    for place, each in enumerate(program.alternatives):
+        for option, remark in enumerate(each.remarks):
+            choice = (*first[:place], option, *first[place + 1 :])
+            if option not in (first[place], each.right) and not made[choice].says:
+                assert remark, each.options[option]
+
+
+def test_what_is_said_of_an_alternative_is_said_in_chinese_too() -> None:
+    for name, known in remarks(ROOT, "zh_CN").items():
+        lines = PROGRAMS[name].alternatives
+        said = {
+            line.strip(): remark
+            for each in lines
+            for line, remark in zip(each.options, each.remarks, strict=True)
+            if remark
+        }
+        assert known.keys() == said.keys(), name
+        for line, text in known.items():
+            assert re.search("[一-鿿]", text)
+            assert re.findall("`[^`]+`", text) == re.findall("`[^`]+`", said[line])
 
 
 @pytest.mark.parametrize(
@@ -197,6 +228,29 @@ def test_each_chapter_with_mistakes_has_programs_of_the_gallery() -> None:
     assert {name for names in known.values() for name in names} <= PROGRAMS.keys()
 
 
+def test_each_program_has_a_subject_and_leads_on() -> None:
+    chapters = {path.stem for path in (ROOT / "notebooks").glob("*.py")}
+    assert {subject_of(program) for program in PROGRAMS.values()} == set(SUBJECTS)
+    led = {name: chapter_of(program, PROGRAMS, ROOT) for name, program in PROGRAMS.items()}
+    assert set(led.values()) - {""} <= chapters
+    assert (led["relu_inplace"], led["hidden_state"]) == ("04_inplace_and_version", "07_dynamic_graphs")
+    assert sum(map(bool, led.values())) > 0.7 * len(led)
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("relu_inplace", "modified_inplace"),
+        ("hidden_state", "second_time"),
+        ("detach_cuts", None),
+        ("overlapping", None),
+    ],
+)
+def test_a_program_leads_to_the_page_on_what_torch_says_of_it(name: str, page: str | None) -> None:
+    found = error_of(PROGRAMS[name], ERRORS)
+    assert (found.stem if found else None) == page
+
+
 # -- the pages on errors
 
 
@@ -225,7 +279,7 @@ def test_each_case_says_what_its_page_is_called(path: Path) -> None:
 def test_each_fix_is_a_choice_that_raises_nothing(path: Path) -> None:
     """And what to look out for is one too: with it, the error of the page is gone or stays, as its play says."""
     text = path.read_text(encoding="utf-8")
-    fixes, _, others = text.partition("## The fix")[2].partition("## Look out")
+    fixes, _, others = text.partition("## Look out")
     assert BULLET.findall(fixes)
     for line in BULLET.findall(fixes):
         done = with_line(text, line)
@@ -233,6 +287,16 @@ def test_each_fix_is_a_choice_that_raises_nothing(path: Path) -> None:
         assert not [found for found in done.recording.diagnoses if found.severity != "note"], line
     for line in BULLET.findall(others):
         assert with_line(text, line), line
+
+
+@pytest.mark.parametrize("path", one_in(4, ERRORS), ids=lambda path: path.stem)
+def test_what_mends_a_case_stands_by_the_case(path: Path) -> None:
+    """A page of several cases has no fixes at its end, where one doesn't know which is whose."""
+    parts = path.read_text(encoding="utf-8").split("\n### ")
+    for case in parts[1:]:
+        after = case.partition(":::\n")[2].partition("\n## ")[0].partition("\n(")[0]
+        assert after.strip(), case
+    assert len(parts) == 1 or "## The fix" not in parts[-1]
 
 
 def with_line(page: str, line: str) -> Any:

@@ -9,15 +9,17 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
+from seegrad.diagnose import SEVERITIES
 from seegrad.display.page import STATIC, asset
 from seegrad.picture import draw
 from seegrad.picture.still import still
 from tools.course.masters import BookError
 from tools.site.extension import PICTURES, SEARCH_SCRIPT, Parts, cards, learn, mended, titled
 from tools.site.flipped import program_html
-from tools.site.programs import read_programs, titles
+from tools.site.programs import read_programs, remarks, titles
 from tools.site.recorded import plays, severity_of
 from tools.site.sources import Sources
+from tools.site.subjects import subject_of
 
 HERE = Path(__file__).parent
 SCRIPTS = ("standalone.js", "switches.js")
@@ -75,13 +77,15 @@ def _parts(root: Path, course: Path, lang: str) -> Parts:
     programs = read_programs(root)
     said = {name: each.title for name, each in programs.items()}
     said |= {name: title for name, (title, _) in titles(root, lang).items()} if lang != "en" else {}
+    but = remarks(root, lang) if lang != "en" else {}
 
-    def drawn(severity: str) -> str:
-        names = [name for name, each in programs.items() if severity_of(each) == severity]
+    def drawn(subject: str) -> str:
+        names = [name for name, each in programs.items() if subject_of(each).name == subject]
+        names.sort(key=lambda name: SEVERITIES.index(severity_of(programs[name])))  # what torch raises comes first
         return cards([(name, said[name].replace("`", "")) for name in names])
 
     return Parts(
-        flip=lambda name: program_html(programs[name], lang),
+        flip=lambda name: program_html(programs[name], lang, but.get(name)),
         chapter=lambda name: titled(course / f"{name}.html"),
         cards=drawn,
         scripts=SCRIPTS,

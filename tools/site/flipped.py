@@ -9,6 +9,7 @@ import gzip
 import json
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -43,17 +44,21 @@ NO_LINE = "pass"
 """What stands for a line that isn't there, so that no choice moves another."""
 
 
-def program_html(program: FlippedProgram, lang: str) -> str:
-    """The whole of it, as one block of HTML."""
+def program_html(program: FlippedProgram, lang: str, but: Mapping[str, str] | None = None) -> str:
+    """The whole of it, as one block of HTML; `but` is what its remarks are in another language."""
+    known = _remarks(program, but or {})
     said = {key: translate(word, lang) for key, word in WORDS.items()}
     made = plays(program)
     labels = labels_of(made)
     first = made[program.choices[0]]
-    data = {_key(choice): _data(done, labels, lang) for choice, done in made.items()}
+    data = {
+        _key(choice): _data(done, labels, lang, [said[k] for said, k in zip(known, choice, strict=True)])
+        for choice, done in made.items()
+    }
     rows = [(said.get(label, f"<code>{escape(label)}</code>"), _row(label, first, lang)) for label in labels]
     template = Template(TEMPLATE.read_text(encoding="utf-8"))  # each part is escaped where it is made
     drawn = draw(first.recording, None, lang)
-    lines, steps = _lines(program, lang), escape(table(drawn))
+    lines, steps = _lines(program, known, lang), escape(table(drawn))
     ends = {"first": _key(program.choices[0]), "mended": _key(program.mended)}
     made_of = {"name": program.name, "lines": lines, "words": said, "rows": rows, "table": steps, "data": packed(data)}
     return str(template.render(made_of | ends))
@@ -87,12 +92,23 @@ def labels_of(made: dict[Choice, Play]) -> list[str]:
     return labels + list(dict.fromkeys(name for each in done for name, _ in each.gradients))
 
 
-def _data(done: Play, labels: list[str], lang: str) -> dict[str, Any]:
+def _remarks(program: FlippedProgram, but: Mapping[str, str]) -> list[list[str]]:
+    """What is said of each option of each line with alternatives."""
+    return [
+        [
+            but.get(option.strip(), remark) if remark else ""
+            for option, remark in zip(each.options, each.remarks, strict=True)
+        ]
+        for each in program.alternatives
+    ]
+
+
+def _data(done: Play, labels: list[str], lang: str, remarks: list[str]) -> dict[str, Any]:
     found = findings(done.recording, lang)
     says = found[0]["title"] if found else translate(WORDS["nothing"], lang)
     return {
         "rows": [_row(label, done, lang) for label in labels],
-        "says": _told(translate(WORDS["found"], lang), says, lang),
+        "says": " ".join([_told(translate(WORDS["found"], lang), says, lang), *filter(None, remarks)]),
         "scene": draw(done.recording, None, lang).to_data(packed=True),
     }
 
@@ -107,24 +123,35 @@ def _row(label: str, done: Play, lang: str) -> str:
 
 def _finding(found: dict[str, Any], lang: str) -> str:
     severity = translate(SEVERITY[found["severity"]], lang)
-    message = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(found["message"]))
+    message = _marked(found["message"])
     head = escape(_told(severity, found["title"], lang))
     return f'<p class="sw-{found["severity"]}"><strong>{head}</strong><br>{message}</p>'
+
+
+def _marked(text: str) -> str:
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _told(what: str, said: str, lang: str) -> str:
     return translate(WORDS["told"], lang).format(what=what, said=said)
 
 
-def _lines(program: FlippedProgram, lang: str) -> list[tuple[int, str, str, list[tuple[int, str]]]]:
-    """(number, HTML, its indentation as an attribute, alternatives as HTML) of each line."""
-    options = {each.line: each.options for each in program.alternatives}
+Option = tuple[int, str, str]
+"""(number, HTML, HTML of what is said of it)"""
+
+
+def _lines(program: FlippedProgram, known: list[list[str]], lang: str) -> list[tuple[int, str, str, list[Option]]]:
+    """(number, HTML, its indentation as an attribute, alternatives) of each line."""
+    options = {
+        each.line: list(zip(each.options, remarks, strict=True))
+        for each, remarks in zip(program.alternatives, known, strict=True)
+    }
     return [
         (
             number,
             coloured(line),
             _indented(len(line) - len(line.lstrip())),
-            [(k, _option(each.strip(), lang)) for k, each in enumerate(options.get(number, ()))],
+            [(k, _option(each.strip(), lang), _marked(said)) for k, (each, said) in enumerate(options.get(number, ()))],
         )
         for number, line in enumerate(program.lines, 1)
     ]

@@ -5,6 +5,7 @@
     h = h + 1        the line that is right stands in the program, which runs as it is
     # bug: h += 1    what stands there at first: the mistake that the page is about
     # or: h = h * 2  one more to choose
+    # but: It is …    what is said below that one, where it is chosen
 
 Above the code stand `# kind:`, the Diagnosis that the mistake must get, or `# error:`, a part of what torch says;
 `# corpus:`, the program of tests/data/programs that this one is small for; `# record:`, options of `record()`.
@@ -21,12 +22,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from tools.course.masters import BookError
 
 FOLDER = Path("docs", "site", "programs")
 MOST_FLIPPED, MOST_CHOICES = 3, 12
-OPTION = re.compile(r"(?P<indent> *)# (?P<mark>bug|or): (?P<text>\S.*)")
+OPTION = re.compile(r"(?P<indent> *)# (?P<mark>bug|or|but): (?P<text>\S.*)")
 HEADER = re.compile(r"# (?P<key>kind|error|corpus|record): (?P<value>.+)")
 
 Choice = tuple[int, ...]
@@ -34,11 +36,15 @@ Choice = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """A line with alternatives, each with its indentation; the mistake, where there is one, is the first."""
+    """A line with alternatives, each with its indentation; the mistake, where there is one, is the first.
+
+    A remark for each says what it does that its play doesn't show, as where it only silences an error; mostly "".
+    """
 
     line: int
     options: tuple[str, ...]
     right: int
+    remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -85,8 +91,16 @@ def paths(root: Path) -> Iterator[Path]:
 
 def titles(root: Path, lang: str) -> dict[str, tuple[str, str]]:
     """Title and text of each program in a language other than English, by its name."""
-    known = tomllib.loads((root / FOLDER / f"{lang}.toml").read_text(encoding="utf-8"))
-    return {name: (said["title"], said["text"]) for name, said in known.items()}
+    return {name: (said["title"], said["text"]) for name, said in _translated(root, lang).items()}
+
+
+def remarks(root: Path, lang: str) -> dict[str, dict[str, str]]:
+    """By the name of a program: in a language other than English what is said of a line, by the line."""
+    return {name: said.get("but", {}) for name, said in _translated(root, lang).items()}
+
+
+def _translated(root: Path, lang: str) -> dict[str, Any]:
+    return tomllib.loads((root / FOLDER / f"{lang}.toml").read_text(encoding="utf-8"))
 
 
 def read_program(name: str, text: str) -> FlippedProgram:
@@ -132,7 +146,8 @@ def _body(name: str, written: list[str]) -> tuple[tuple[str, ...], tuple[Alterna
 
 
 def _alternatives(number: int, right: str, more: list[tuple[str, str]]) -> Alternatives:
+    said = {before: text.strip() for (_, before), (mark, text) in itertools.pairwise(more) if mark == "but"}
     bugs = [text for mark, text in more if mark == "bug"]
     rest = [text for mark, text in more if mark == "or"]
     options = [*bugs, *rest, right] if bugs else [right, *rest]
-    return Alternatives(number, tuple(options), options.index(right))
+    return Alternatives(number, tuple(options), options.index(right), tuple(said.get(each, "") for each in options))

@@ -4,7 +4,7 @@
 
     docs/, grader/*.md, the maps     ─▶ docs/ … as they are, links led to their pages
     docs/site/LANG/                  ─▶ index.md, errors/
-    docs/site/programs/              ─▶ gallery/NAME.md, gallery/index.md
+    docs/site/programs/              ─▶ gallery/NAME.md, gallery/index.md by subject
     chapters, run (tools/course)     ─▶ course/NN_topic.md around the HTML of what they show,
                                         at its end the programs of docs/site/chapters.toml
     seegrad.__all__                  ─▶ api.rst
@@ -16,26 +16,25 @@ import inspect
 import os
 import re
 import shutil
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import seegrad
 from seegrad.words.languages import marked, translate
-from tools.site.programs import FOLDER, read_programs, titles
+from tools.site.programs import FOLDER, FlippedProgram, read_programs, titles
+from tools.site.subjects import SUBJECTS, chapter_of, chapters_of, core_of, error_of, subject_of
 from tools.words.entries import EVERY_LANGUAGE
 
 LINK = re.compile(r"(?P<image>!?)\[(?P<said>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<to>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
-FLIPS = Path("docs", "site", "chapters.toml")
 STAYS = ("https://", "http://", "mailto:")
 WORDS = {
     "gallery": marked("Gallery"),
     "lead": marked("Each page is a small program with its mistake. Flip a line, and see what changes."),
-    "error": marked("What torch raises"),
-    "wrong": marked("What is wrong, and nobody says so"),
-    "note": marked("What is allowed, and hardly meant"),
+    "more": marked("More on it: {links}"),
+    "chapter": marked("chapter {title}"),
+    "errors": marked("the error {title}"),
     "api": marked("API reference"),
     "flip": marked("Flip a line"),
     "run": marked(
@@ -75,7 +74,7 @@ class Sources:
 
     def _flips(self, chapter: str) -> str:
         """The programs that belong to a chapter, at its end: there they tell no answer."""
-        names = tomllib.loads((self.root / FLIPS).read_text(encoding="utf-8")).get(chapter, [])
+        names = chapters_of(self.root).get(chapter, [])
         head = f"\n## {translate(WORDS['flip'], self.lang)}\n" if names else ""
         return head + "".join(f"\n:::{{flip}} {name}\n:::\n" for name in names)
 
@@ -86,14 +85,31 @@ class Sources:
         said |= titles(self.root, self.lang) if self.lang != "en" else {}
         for name in programs:
             title, text = said[name]
-            self._put(f"gallery/{name}.md", f"# {title}\n\n{text}\n\n:::{{flip}} {name}\n:::\n")
+            more = self._more(programs[name], programs)
+            self._put(f"gallery/{name}.md", f"# {title}\n\n{text}\n\n:::{{flip}} {name}\n:::\n\n{more}\n")
         names = "\n".join(programs)
+        there = {subject_of(program) for program in programs.values()}
+        groups = [(each, translate(each.title, self.lang)) for each in SUBJECTS if each in there]
         head, lead = (translate(WORDS[key], self.lang) for key in ("gallery", "lead"))
-        cards = "\n\n".join(
-            f"## {translate(WORDS[key], self.lang)}\n\n:::{{cards}} {key}\n:::" for key in ("error", "wrong", "note")
-        )
-        page = f"# {head}\n\n{lead}\n\n{cards}\n\n:::{{toctree}}\n:hidden:\n\n{names}\n:::\n"
+        links = "\n".join(f"- {{ref}}`{said} <{each.name}>`" for each, said in groups)
+        cards = "\n\n".join(f"({each.name})=\n## {said}\n\n:::{{cards}} {each.name}\n:::" for each, said in groups)
+        page = f"# {head}\n\n{lead}\n\n{links}\n\n{cards}\n\n:::{{toctree}}\n:hidden:\n\n{names}\n:::\n"
         self._put("gallery/index.md", page)
+
+    def _more(self, program: FlippedProgram, programs: dict[str, FlippedProgram]) -> str:
+        """Where a program's page leads: to those beside it, to its error's page, to the chapter that teaches it."""
+        subject = subject_of(program)
+        links = [f"{{ref}}`{translate(subject.title, self.lang)} <{subject.name}>`"]
+        error = error_of(program, sorted(self.folder.glob("errors/*.md")))
+        if error is not None:
+            said = translate(WORDS["errors"], self.lang).format(title=f"*{core_of(error)}*")
+            links.append(f"[{said}](../errors/{error.name})")
+        chapter = chapter_of(program, programs, self.root)
+        title = self._chapters().get(chapter)
+        if title is not None:
+            said = translate(WORDS["chapter"], self.lang).format(title=title)
+            links.append(f"[{said}](../course/{chapter}.md)")
+        return translate(WORDS["more"], self.lang).format(links=" · ".join(links))
 
     def _documents(self) -> None:
         """What is kept as Markdown beside the code: a link leads to a page, or becomes words where none is here."""

@@ -11,4 +11,5 @@ for t in range(1, 3):
     state = torch.cat([state[:t], (state[t - 1] * a[t] + 1).view(1), state[t + 1 :]])
     # bug: state[t] = state[t - 1] * a[t] + 1
     # or: state[t] = state[t - 1].clone() * a[t] + 1
+    # but: This helps too: the product keeps the copy, which nothing writes.
 state.sum().backward()

@@ -12,3 +12,4 @@ for step in range(2):
     # bug: h = torch.tanh(h * a)
     h.sum().backward()
     # or: h.sum().backward(retain_graph=True)
+    # but: Nothing is raised, but this is no cure for a loop: each call goes back through all rounds before it. Detach the state.

@@ -11,5 +11,7 @@ loss.backward()
 with torch.no_grad(): w -= 0.1 * w.grad
 # bug: w -= 0.1 * w.grad
 # or: w = w - 0.1 * w.grad
+# but: Nothing is raised, but `w` is no leaf any more: its next `.grad` is None.
 # or: w.data -= 0.1 * w.grad
+# but: This works here, but torch's check doesn't see it: a write before backward would be silently wrong.
 print(w, w.is_leaf)

@@ -11,4 +11,6 @@ y = x * x
 y.sum().backward()
 # bug: y.backward()
 # or: y.mean().backward()
+# but: This is right too: each number counts a third.
 # or: y.backward(torch.ones(3))
+# but: This is right too: the weights are said outright.

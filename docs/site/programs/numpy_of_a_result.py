@@ -11,6 +11,7 @@ y = x.exp()
 array = y.detach().clone().numpy()
 # bug: array = y.numpy()
 # or: array = y.detach().numpy()
+# but: Nothing is raised, but the memory is shared: right for reading, silently wrong for writing.
 array[0] = 0.0
 # or: print(array)
 y.sum().backward()

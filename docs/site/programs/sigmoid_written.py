@@ -9,6 +9,7 @@ import torch
 a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 h = a.sigmoid()
 # or: h = a + 2
+# but: Another operation: a sum doesn't keep its result, so that writing it is fine.
 h = h + 1
 # bug: h += 1
 h.sum().backward()

@@ -12,4 +12,5 @@ energy = (column**2).sum()
 # bug: energy = (x**2).sum()
 (gradient,) = torch.autograd.grad(energy, column)
 # or: (gradient,) = torch.autograd.grad(energy, column, allow_unused=True)
+# but: Nothing is raised, but the gradient is None: what was asked is unanswered.
 print(gradient)

@@ -12,3 +12,4 @@ y = x * x
 y.backward(weights)
 # bug: y.sum().backward(weights)
 # or: (y * weights).sum().backward()
+# but: This is right too: the weights are part of the sum.

@@ -67,7 +67,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   let wanted = { step: -1, line: -1 }; // which line of the code has to be in sight at a step: the culprit, or what was asked for
   let opened = ""; // the box that the newest event has opened: what is said is about it
   let taken: SVGElement | undefined; // the line that was clicked
-  let fresh = true; // is this what was seen first?
+  let newest = ""; // event; before one this is what was seen first, after an answer what it was about is in sight
   let begun = -1; // and at which step?
   const found = scene.frames.some((frame) => frame.severity);
   let kept = ""; // how wide the player was when its words were highest
@@ -91,7 +91,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     playing = after.playing;
     opened = event.kind === "open" ? after.level : "";
     taken = undefined;
-    fresh = false;
+    newest = event.kind;
     busy = true; // one event is drawn once, however many changes it makes
     host.set({ step: after.step, selected: after.selected, ...(after.level === before.level ? {} : { level: after.level }) });
     busy = false;
@@ -244,15 +244,16 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   }
 
   /** Has nothing been asked for, and nothing been found? Such a picture is read from its beginning. */
-  const begins = ({ step, selected } = state()) => fresh && step === begun && !selected && !scene.frames[step]?.severity;
+  const begins = ({ step, selected } = state()) => !newest && step === begun && !selected && !scene.frames[step]?.severity;
 
-  /** What the step is about and its line of code, each inside its own box; after everything is written, since it asks for places. */
+  /** What the step is about, before it what a question names or an answer has picked, and the line of code, each inside its own box; after everything is written, since it asks for places. */
   function inSight() {
     keep();
     const view = `${state().step} ${pic.box.clientWidth}`;
     if (begun < 0) begun = state().step;
-    if (!asks()) pic.reveal(begins() ? [] : undefined);
-    else if (view !== asked) pic.reveal([...(kind.many ? [] : pic.about()), ...pic.picks()]); // several are looked for from the beginning
+    const named = pic.parts().filter((part) => part.dataset.s !== "g" && (asks() ? question!.prompt.includes(`\`${part.querySelector(".nm")?.textContent}\``) : newest === "answered" && part.dataset.m));
+    if (!asks()) pic.reveal(begins() ? [] : named[0] && named);
+    else if (view !== asked) pic.reveal([...named, ...(kind.many ? [] : pic.about()), ...pic.picks()]); // several are looked for from the beginning
     asked = view;
     map.follow();
     [pic.box, code, foot, info.element].forEach(reachable);

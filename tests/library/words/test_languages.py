@@ -46,6 +46,10 @@ ALLOWED = {  # torch's own words, which Chinese sentences keep; see locale/TERMS
     "inference", "tensor", "traceback", "autograd.grad", "NaN", "hook", "B", "KiB", "MiB", "GiB", "softmax", "dropout",
     "MAML",
 }  # fmt: skip
+ELSE_CALLED = {  # what else the terms could be called, and aren't; see locale/TERMS.md
+    "拷贝": "", "图库": "", "悄无声息": "", "累积": "梯度累加（也叫梯度累积）", "原地截断": "",
+}  # fmt: skip
+"""A word → the words around it with which it may stand, since a reader searches for it."""
 
 
 @pytest.mark.parametrize(
@@ -402,3 +406,14 @@ def test_the_player_has_the_same_words_in_both_languages() -> None:
         "n",
         "seegrad",
     }
+
+
+def test_one_thing_has_one_word_in_chinese() -> None:
+    """So that what is searched for is found on each page about it."""
+    paths = [*(ROOT / "docs" / "site" / "zh_CN").rglob("*.md"), *(ROOT / "locale" / "zh_CN").glob("*.po")]
+    paths += [ROOT / "README.zh_CN.md", ROOT / "docs" / "site" / "programs" / "zh_CN.toml"]
+    paths += (ROOT / "seegrad" / "locale" / "zh_CN").rglob("*.po")
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        for word, around in ELSE_CALLED.items():
+            assert word not in (text.replace(around, "") if around else text), f"{path.name}: {word}"
