@@ -93,3 +93,102 @@ def mu_legal_words_kept_in_one_state():
         return F.cross_entropy(net[3](told).transpose(1, 2), words)
 
     trained(net, loss_of)
+
+
+# -- heads and channels that a view was to bring past the places
+
+
+class Views(nn.Module):
+    """An attention of several heads over the frames of a clip."""
+
+    def __init__(self, join, size=12, heads=3):
+        super().__init__()
+        self.join, self.heads = join, heads
+        self.all, self.out = nn.Linear(size, 3 * size), nn.Linear(size, 2)
+
+    def forward(self, clips):
+        many, frames, size = clips.shape
+        split = self.all(clips).view(many, frames, 3, self.heads, size // self.heads)
+        asked, keys, held = (each.transpose(1, 2) for each in split.unbind(2))
+        return self.out(self.join(F.scaled_dot_product_attention(asked, keys, held))).mean(1)
+
+
+@program("dimensions_mixed")
+def mu_heads_of_clips_that_a_reshape_joins():
+    """Heads in dimension 1, joined as if they came last."""
+
+    def join(seen):
+        many, _heads, frames, _share = seen.shape
+        return seen.reshape(many, frames, -1)  # culprit, victim
+
+    views = Views(join)
+    steps = torch.optim.Adam(views.parameters(), lr=1e-2)
+    for _ in range(3):
+        loss = F.cross_entropy(views(torch.randn(4, 7, 12)), torch.randint(2, (4,)))
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+
+
+@program("dimensions_mixed")
+def mu_readers_stacked_in_front():
+    """Each reads all words for itself, and their results are stacked before the batch."""
+    readers = nn.ModuleList(nn.Linear(10, 4) for _ in range(3))
+    judge = nn.Linear(12, 5)
+    steps = torch.optim.SGD([*readers.parameters(), *judge.parameters()], lr=0.1)
+    for _ in range(3):
+        words = torch.randn(5, 8, 10)
+        read = torch.stack([reader(words) for reader in readers])
+        together = read.view(5, 8, -1)  # culprit, victim
+        loss = F.cross_entropy(judge(together).flatten(0, 1), torch.randint(5, (40,)))
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+
+
+@program("dimensions_mixed")
+def mu_tiles_whose_colours_come_last():
+    """Tiles of a map are looked up in a table, and a convolution reads what a reshape makes of them."""
+    table, paints = nn.Embedding(6, 5), nn.Conv2d(5, 6, 3, padding=1)
+    steps = torch.optim.Adam([*table.parameters(), *paints.parameters()], lr=1e-2)
+    for _ in range(3):
+        tiles = torch.randint(6, (4, 8, 8))
+        colours = table(tiles)
+        planes = colours.reshape(4, 5, 8, 8)  # culprit, victim
+        loss = F.cross_entropy(paints(planes), torch.randint(6, (4, 8, 8)))
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+
+
+@program()
+def mu_legal_heads_of_clips():
+    """Turned before they're joined; as many heads as frames, where a view along them says nothing."""
+
+    def join(seen):
+        return seen.transpose(1, 2).contiguous().view(len(seen), seen.shape[2], -1)
+
+    def loss_of(views):
+        return F.cross_entropy(views(torch.randn(4, 7, 12)), torch.randint(2, (4,)))
+
+    trained(Views(join), loss_of)
+    trained(Views(lambda seen: seen.movedim(1, -2).flatten(-2)), loss_of)
+    trained(Views(lambda seen: seen.reshape(4, 3, 12)), lambda net: net(torch.randn(4, 3, 12)).square().mean())
+
+
+@program()
+def mu_legal_tiles_and_pixels():
+    """Brought to the front; pixels shuffled by hand, both ways; features laid flat; blocks of rows."""
+    table, paints = nn.Embedding(6, 4), nn.Conv2d(4, 16, 3, padding=1)
+    net = nn.ModuleList([table, paints, nn.Linear(16 * 64, 6), nn.Linear(32, 3)])
+
+    def loss_of(net):
+        tiles = table(torch.randint(6, (4, 8, 8)))
+        planes = paints(tiles.permute(0, 3, 1, 2).contiguous())
+        large = planes.view(4, 4, 2, 2, 8, 8).permute(0, 1, 4, 2, 5, 3).reshape(4, 4, 16, 16)
+        small = large.view(4, 4, 8, 2, 8, 2).permute(0, 1, 3, 5, 2, 4).reshape(4, 16, 8, 8)
+        told = net[2](small.reshape(4, -1))
+        blocks = net[3](tiles.reshape(4, 8, -1))
+        return F.cross_entropy(told, torch.randint(6, (4,))) + blocks.square().mean() + large.square().mean()
+
+    trained(net, loss_of)
