@@ -192,3 +192,110 @@ def mu_legal_tiles_and_pixels():
         return F.cross_entropy(told, torch.randint(6, (4,))) + blocks.square().mean() + large.square().mean()
 
     trained(net, loss_of)
+
+
+# -- weights of branches that add up to 1 over the samples
+
+
+def woven(one, other, weigh):
+    """What two readers make of threads, each number weighed by a gate of its own."""
+    gates = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+    net = nn.ModuleList([one, other, gates, nn.Linear(6, 3)])
+
+    def loss_of(_net):
+        threads = torch.randn(8, 6)
+        read = [one(threads), other(threads)]
+        seen = weigh(torch.stack([gate(sum(read)) for gate in gates], 1), torch.stack(read, 1))
+        return F.cross_entropy(net[3](seen), torch.randint(3, (8,)))
+
+    trained(net, loss_of)
+
+
+@program("not_normalised")
+def mu_gates_that_share_over_the_batch():
+    """Two readers of threads, weighed by gates that are normalised along the first dimension."""
+
+    def weigh(gates, read):
+        shares = torch.softmax(gates, dim=0)  # culprit
+        return (shares * read).sum(dim=1)  # victim
+
+    woven(nn.Linear(6, 6), nn.Sequential(nn.Linear(6, 6), nn.Tanh()), weigh)
+
+
+@program("not_normalised")
+def mu_scales_of_a_picture_chosen_over_the_batch():
+    """Three scales, stacked in front, and weights of them that go along the batch."""
+    scales = nn.ModuleList(nn.Conv2d(2, 4, size, padding=size // 2) for size in (1, 3, 5))
+    choose = nn.ModuleList(nn.Linear(4, 4) for _ in scales)
+    share = nn.Softmax(1)  # culprit
+    steps = torch.optim.Adam([*scales.parameters(), *choose.parameters()], lr=1e-2)
+    for _ in range(3):
+        looked = torch.stack([scale(torch.randn(5, 2, 6, 6)) for scale in scales])
+        whole = looked.sum(0).mean((2, 3))
+        weights = share(torch.stack([each(whole)[:, :, None, None] for each in choose]))
+        kept = (weights * looked).sum(0)  # victim
+        loss = kept.square().mean()
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+
+
+@program()
+def mu_legal_gates():
+    """Along the readers; along the batch, and added up there; as many readers as samples are summed by a product."""
+    one, other = nn.Linear(6, 6), nn.Linear(6, 6)
+    woven(one, other, lambda gates, read: (gates.softmax(1) * read).sum(1))
+    woven(one, other, lambda gates, read: (gates.softmax(0) * read).sum(0).mean(0).expand(8, 6))
+    woven(one, other, lambda gates, read: (gates.softmax(-1) * read).sum(1))
+
+
+# -- a sum over everything that a mask multiplies
+
+
+@program("summed_over_samples")
+def mu_stops_of_a_bus_that_each_take_all_delays():
+    """Delays of all stops, added up before the mask says which there are."""
+    net = nn.Linear(4, 2)
+    steps = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(3):
+        stops, there = torch.randn(6, 9, 4), torch.rand(6, 9) < 0.7
+        late = net(stops)
+        wrong = (late - stops[..., :2]).square().sum()  # culprit
+        loss = (wrong * there.float()).sum() / there.sum()  # victim
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+
+
+@program("summed_over_samples")
+def mu_codes_of_songs_and_a_mask_of_bars():
+    """How far codes are from a normal law, of all bars at once."""
+    reads, sings = nn.Linear(5, 4), nn.Linear(2, 5)
+    steps = torch.optim.Adam([*reads.parameters(), *sings.parameters()], lr=1e-2)
+    for _ in range(3):
+        bars = torch.randn(3, 7, 5)
+        played = (torch.arange(7) < torch.tensor([[4], [7], [5]])).to(torch.float32)
+        mean, spread = reads(bars).chunk(2, -1)
+        said = sings(mean + torch.randn_like(mean) * spread.exp())
+        apart = ((said - bars).square().mean(-1) * played).sum() / played.sum()
+        law = -torch.sum(1 + 2 * spread - mean.square() - (2 * spread).exp())  # culprit
+        loss = apart + 0.1 * (0.5 * law * played).mean()  # victim
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+
+
+@program()
+def mu_legal_stops_of_a_bus():
+    """The mask first; a sum times one number; the mean of a mask; a learned weight of all that is kept."""
+    net = nn.Linear(4, 2)
+    net.gain = nn.Parameter(torch.tensor(0.5))
+
+    def loss_of(net):
+        stops, there = torch.randn(6, 9, 4), torch.rand(6, 9) < 0.7
+        late = (net(stops) - stops[..., :2]).square().sum(-1)
+        kept = (late * there.float()).sum() / there.sum()
+        whole = late.sum() * there.float().mean() + late.sum() * there.any().float()
+        return kept + 1e-3 * whole + (net.gain.exp() * there.float() * late).mean() + late.mean() * torch.ones(1)
+
+    trained(net, lambda net: loss_of(net).sum())
