@@ -299,3 +299,64 @@ def mu_legal_stops_of_a_bus():
         return kept + 1e-3 * whole + (net.gain.exp() * there.float() * late).mean() + late.mean() * torch.ones(1)
 
     trained(net, lambda net: loss_of(net).sum())
+
+
+# -- a hinge loss of probabilities
+
+
+@program("out_of_reach")
+def mu_judge_of_coins_with_a_sigmoid_at_its_end():
+    """One that tells true coins from false ones, by margins that no probability comes beyond."""
+    judge = nn.Sequential(
+        nn.Linear(4, 8),
+        nn.LeakyReLU(0.2),
+        nn.Linear(8, 1),
+        nn.Sigmoid(),  # culprit
+    )
+    steps = torch.optim.Adam(judge.parameters(), lr=1e-3)
+    for _ in range(3):
+        true, false = judge(torch.randn(6, 4) + 1), judge(torch.randn(6, 4))
+        on_true = F.relu(1.0 - true).mean()  # victim
+        on_false = F.relu(1.0 + false).mean()
+        steps.zero_grad()
+        (on_true + on_false).backward()
+        steps.step()
+
+
+@program("out_of_reach")
+def mu_judge_of_voices_cut_by_a_clamp():
+    """The same with clamps, of what a method makes."""
+
+    class Judge(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hears, self.says = nn.Linear(5, 7), nn.Linear(7, 1)
+
+        def forward(self, voice):
+            return torch.sigmoid(self.says(self.hears(voice).tanh())).squeeze(-1)  # culprit
+
+    judge = Judge()
+    steps = torch.optim.SGD(judge.parameters(), lr=0.1)
+    for _ in range(3):
+        live, made = torch.randn(4, 5), torch.rand(4, 5)
+        loss = (1 - judge(live)).clamp(min=0).mean() + (judge(made) + 1).clamp(min=0).mean()  # victim
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+
+
+@program()
+def mu_legal_hinges():
+    """Of scores as they are; of probabilities with margins within their reach; a guard of a root."""
+    judge = nn.Linear(4, 1)
+
+    def loss_of(judge):
+        true, false = judge(torch.randn(6, 4) + 1), judge(torch.randn(6, 4))
+        plain = F.relu(1 - true).mean() + F.relu(1 + false).mean()
+        sure, unsure = true.sigmoid(), false.sigmoid()
+        within = F.relu(0.7 - sure).mean() + F.relu(unsure - 0.3).mean()
+        bent = F.relu(1 - true.tanh()).mean() + F.relu(1 + false.tanh()).mean()
+        guarded = (1 - sure).clamp(min=0).sqrt().mean()
+        return plain + within + bent + guarded
+
+    trained(judge, loss_of)
