@@ -12,7 +12,7 @@ from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.numbers.constant import backward_only
 from seegrad.diagnose.numbers.known import Makers
-from seegrad.diagnose.numbers.shapes import NUMBERWISE, TOTALS
+from seegrad.diagnose.numbers.shapes import NUMBERWISE, TOTALS, said
 from seegrad.model.recording import Diagnosis, Frame, Place, Recording
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word
@@ -32,8 +32,22 @@ GIVE_DIMENSION = marked(
     "If the mean is to go over the samples, add up along the other dimensions alone: `.sum(dim=-1)`, "
     "`.flatten(1).sum(1)`."
 )
+MASKED = marked(
+    "{Culprit} adds up all numbers of {label}, which is {shape}, and {masks} multiplies the sum with {mask}, which is "
+    "{places} and says of each place whether it counts: each place that does takes the whole sum with it, of those "
+    "that don't as well, and what is added up next holds that sum once for each."
+)
+SUM_EACH = marked(
+    "If each place is to have its own, add up before {masks} only what one place has: `.sum(dim={dims})`, and the "
+    "places after it."
+)
+SUM_LATER = marked("If each place is to have its own, multiply {label} as it is, and add up after that.")
 
 JOINS = frozenset({"add", "sub", "rsub", "radd", "__add__", "__sub__"})
+MASKS = frozenset({"mul", "__mul__"})
+CASTS = frozenset({"float", "to", "type_as", "double", "half", "int", "long", "squeeze", "unsqueeze", "__getitem__"})
+"""Ops between what says yes or no and the mask of zeros and ones."""
+
 PYTHON_S_SUM = re.compile(r"(?<![\w.])sum\(\s*[\w.]+(?:\([^()]*\))?\s*\)")
 """Python's own `sum(log_det)` of one tensor, which adds up along its first dimension."""
 
@@ -70,6 +84,11 @@ def find_summed_over_samples(recording: Recording) -> Iterator[Diagnosis]:
             if met is not None and met[0].made.place not in told and _is_averaged(recording, makers, frame):
                 told.add(met[0].made.place)
                 yield _describe(recording, met[0], frame, met[1])
+        elif frame.op in MASKS and len(frame.inputs) == 2:
+            masked = _masked(recording, makers, frame)
+            if masked is not None and masked[0].made.place not in told and _is_averaged(recording, makers, frame):
+                told.add(masked[0].made.place)
+                yield _describe_masked(recording, masked[0], frame, masked[1])
 
 
 def _behind_losses(recording: Recording) -> set[int]:
@@ -115,6 +134,48 @@ def _met(recording: Recording, makers: Makers, frame: Frame) -> tuple[_Total, in
     if total is None or tensors[total.of].is_leaf or tensors[total.of].shape != tensors[others[0]].shape:
         return None
     return (total, others[0]) if tensors[others[0]].shape[0] > 1 else None
+
+
+def _masked(recording: Recording, makers: Makers, frame: Frame) -> tuple[_Total, int] | None:
+    """The sum over all of what has numbers at each place, in a call that multiplies it with a mask of the places."""
+    tensors = recording.tensors
+    single = [each for each in frame.inputs if not tensors[each].shape and tensors[each].requires_grad]
+    masks = [each for each in frame.inputs if tensors[each].shape and not tensors[each].requires_grad]
+    if len(single) != 1 or len(masks) != 1 or not _says_which(recording, makers, masks[0], frame.index - 1):
+        return None
+    total, places = _total(recording, makers, single[0], frame), tensors[masks[0]].shape
+    if total is None or tensors[total.of].is_leaf or max(places) < 2:
+        return None
+    return (total, masks[0]) if tensors[total.of].shape[: len(places)] == places else None
+
+
+def _says_which(recording: Recording, makers: Makers, tensor: int, until: int) -> bool:
+    """Was it made of yes and no?"""
+    for _ in range(FARTHEST):
+        if recording.tensors[tensor].dtype == "bool":
+            return True
+        made = makers.maker(tensor, until)
+        if made is None or made.op not in CASTS or made.writes or not made.inputs:
+            return False
+        tensor, until = made.inputs[0], made.index - 1
+    return False
+
+
+def _describe_masked(recording: Recording, total: _Total, shown: Frame, mask: int) -> Diagnosis:
+    shape, places = recording.tensors[total.of].shape, recording.tensors[mask].shape
+    finding = Finding(
+        recording=recording,
+        kind=SUMMED,
+        frame=shown.index,
+        culprit=total.made.place,
+        victim=shown.place,
+        tensor=total.of,
+    )
+    facts: dict[str, Word] = {"label": label(recording, total.of), "mask": label(recording, mask)}
+    rest = range(len(places) - len(shape), 0)
+    dims = str(rest[0]) if len(rest) == 1 else str(tuple(rest))
+    words: dict[str, Word] = {"shape": said(shape), "places": said(places), "masks": finding.line(shown.place)}
+    return finding.told(MASKED, SUM_EACH if rest else SUM_LATER, facts, dims=dims, **words)
 
 
 def _is_averaged(recording: Recording, makers: Makers, frame: Frame) -> bool:

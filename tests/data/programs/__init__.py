@@ -197,6 +197,7 @@ def programs() -> dict[str, Program]:
         reported_let_go,
         reported_loops,
         reported_losses,
+        reported_mixed_up,
         reported_models,
         reported_overwritten,
         reported_pairs,

@@ -29,6 +29,9 @@ PLACEWISE = frozenset({
 })  # fmt: skip
 """Ops whose result has, at each place, something of what is at that place in the first that they're given."""
 
+TURNS = frozenset({"transpose", "permute", "movedim", "swapaxes", "swapdims", "moveaxis"})
+"""Ops that bring the classes into dimension 1, where a loss looks for them if the places are kept apart."""
+
 FARTHEST = 256
 
 
@@ -67,7 +70,7 @@ def _looked_up(recording: Recording, makers: Makers, loss: Frame, tables: list[F
         if frame.index < loss.index and _base(recording, makers, frame.inputs[0], frame.index - 1) == target
     }
     batch, time = tensors[target].shape[:2]
-    waiting = [loss.inputs[0]] if mine else []
+    waiting = [_with_classes_last(recording, makers, loss, (batch, time))] if mine else []
     for tensor in waiting:  # grows while it's read
         if tensor in mine:
             return mine[tensor]
@@ -77,6 +80,17 @@ def _looked_up(recording: Recording, makers: Makers, loss: Frame, tables: list[F
         shapes = [(each, tensors[each].shape) for each in made.inputs if tensors[each].requires_grad]
         waiting += [each for each, shape in shapes if shape[:2] == (batch, time) and each not in waiting]
     return None
+
+
+def _with_classes_last(recording: Recording, makers: Makers, loss: Frame, places: tuple[int, ...]) -> int:
+    """The scores as they were before a turn brought their classes into dimension 1."""
+    scores = loss.inputs[0]
+    made = makers.maker(scores, loss.index - 1)
+    if made is None or made.op not in TURNS or not made.inputs:
+        return scores
+    before, after = (recording.tensors[each].shape for each in (made.inputs[0], scores))
+    turned = len(before) == 3 and before[:2] == places and after == (before[0], before[2], before[1])
+    return made.inputs[0] if turned else scores
 
 
 def _base(recording: Recording, makers: Makers, tensor: int, until: int) -> int:

@@ -2,8 +2,9 @@
 
 `x.view(time, batch, -1)` of what is `(batch, time, …)` doesn't turn it: rows of one sample are read as another's. Told
 where the shape asked for is the old one with dimensions of different sizes exchanged, where the classes' dimension was
-the second and is the last afterwards, where a part of the last one, the heads of an attention, moves to the front, or
-where a recurrent layer has given its sequences in dimension 1.
+the second and is the last afterwards, where a part of the last one, the heads of an attention, moves to the front or
+comes back from there, where channels are to come before the places, or where a recurrent layer has given its sequences
+in dimension 1.
 """
 
 from __future__ import annotations
@@ -47,6 +48,25 @@ CLASSES = marked(
 CLASSES_LAST = marked(
     "If each row is to hold the scores of one place, bring the classes to the end first: `.movedim(1, -1)`; or give "
     "`{loss}` the result as it is, whose classes it looks for in dimension 1."
+)
+
+GATHERED = marked(
+    "{Culprit} makes {new} of {label}, which is {old}: `{op}` leaves the numbers in their order and only counts them "
+    "off anew, so a row of {many} holds {count} rows of {share} that follow each other, and not the rows at one place "
+    "of all {count} parts (the heads of an attention, say)."
+)
+PARTS_LAST = marked(
+    "If each row is to hold its place's share of every part, bring the parts beside the last dimension first: "
+    "`.movedim({axis}, -2)`, and shape the result by `.reshape(…)`."
+)
+SPREAD = marked(
+    "{Culprit} makes {new} of {label}, which is {old}: `{op}` leaves the numbers in their order and only counts them "
+    "off anew, so each of the {many} channels holds the numbers of some neighbouring places, one place after the "
+    "other, and not one number of every place."
+)
+CHANNELS_FIRST = marked(
+    "If the last dimension is to be channels, bring it before the places first: `.movedim(-1, {axis})`, and shape the "
+    "result by `.reshape(…)`."
 )
 
 PIECES = marked(
@@ -102,6 +122,72 @@ def find_mixed(recording: Recording) -> Iterator[Diagnosis]:
         if taken is not None or _is_exchanged(old, new) or _parts(old, new):
             told.add(frame.place)
             yield _describe(recording, frame, old, new, taken)
+
+
+@finder(order=33)
+def find_moved(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line by which a dimension goes past others to one that it's to be joined with."""
+    views = [frame for frame in recording.frames if frame.op in VIEWS and frame.phase == "forward" and frame.outputs]
+    makers, told = Makers(recording), set[Place | None]()
+    lost: set[int] | None = None
+    for frame in views:
+        old, new = _shapes(recording, frame) if frame.inputs else ((), ())
+        gathered = _gathered(old, new)
+        axis = gathered if gathered is not None else _spread(old, new)
+        if axis is None or frame.place in told:
+            continue
+        lost = _behind_losses(recording) if lost is None else lost
+        back = (_shapes(recording, each)[1] for each in makers.takers(frame.outputs[0]) if each.op in VIEWS)
+        if old in back or not _leads_to(recording, makers, frame, lost):
+            continue
+        told.add(frame.place)
+        words: dict[str, Word] = {"old": said(old), "new": said(new), "axis": axis}
+        if gathered is not None:
+            words |= {"many": new[-1], "count": old[axis], "share": old[-1]}
+            yield _counted_off(recording, frame, frame.place, GATHERED, PARTS_LAST, words)
+        else:
+            words["many"] = new[axis - (len(old) != len(new))]
+            yield _counted_off(recording, frame, frame.place, SPREAD, CHANNELS_FIRST, words)
+
+
+def _gathered(old: tuple[int, ...], new: tuple[int, ...]) -> int | None:
+    """Which dimension goes past the ones behind it, and is joined with the last; None where none is sure to.
+
+    As many parts as places, or a multiple, may be meant as they are counted off: the places with all that is theirs.
+
+    >>> _gathered((4, 6, 5, 8), (6, 5, 32)), _gathered((6, 4, 5, 8), (6, 5, 32)), _gathered((6, 5, 4, 8), (6, 5, 32))
+    (0, 1, None)
+    >>> _gathered((2, 5, 5, 8), (2, 5, 40)), _gathered((2, 10, 5, 8), (2, 5, 80)), _gathered((4, 5, 8), (5, 32))
+    (None, None, None)
+    """
+    if len(old) < 4 or len(new) != len(old) - 1 or not prod(old) or old[-1] < 2:
+        return None
+    for axis in range(len(old) - 2):
+        places = old[axis + 1 : -1]
+        fits = new == (*old[:axis], *places, old[axis] * old[-1])
+        if fits and old[axis] > 1 < prod(places) and old[axis] != places[0] and old[axis] % prod(places):
+            return axis
+    return None
+
+
+def _spread(old: tuple[int, ...], new: tuple[int, ...]) -> int | None:
+    """Before which dimension the last one was to come, past two places at least; None where that isn't sure.
+
+    >>> _spread((3, 1, 16, 16, 8), (3, 8, 16, 16)), _spread((3, 16, 16, 8), (3, 8, 16, 16))
+    (2, 1)
+    >>> _spread((3, 2, 4, 4, 16), (3, 32, 4, 4)), _spread((3, 8, 8, 8), (3, 8, 8, 8)), _spread((3, 6, 8), (3, 8, 6))
+    (None, None, None)
+    """
+    if len(old) < 4 or not prod(old) or old[-1] < 2:
+        return None
+    joined = len(new) == len(old) - 1
+    for axis in range(1, len(old) - 2):
+        places = old[axis:-1]
+        before = (*old[: axis - 1], old[axis - 1] * old[-1]) if joined else (*old[:axis], old[-1])
+        sure = min(places) > 1 and old[-1] not in places and old[-1] % prod(places)
+        if sure and (axis > 1 or not joined) and new == (*before, *places) and not _is_exchanged(old, new):
+            return axis
+    return None
 
 
 @finder(order=33)

@@ -34,8 +34,17 @@ OVER_SAMPLES = marked(
     "after the other: each weight shares its 1 with those at the same place of the other matrices, the other samples."
 )
 ALONG_SUMMED = marked("If each row of weights is to add up to 1, normalise along the last dimension: `dim=-1`.")
+BRANCHES = marked(
+    "{Culprit} has the numbers add up to 1 along dimension {axis}, the first of each of the {count} results that were "
+    "stacked, and {taken} weighs {count} others by them and adds those up along dimension {summed}: there the weights "
+    "don't add up to 1, and each place along dimension {axis} (each sample, say) depends on all others."
+)
+ALONG_BRANCHES = marked(
+    "If the weights of the {count} are to add up to 1, normalise along the dimension that is added up: `dim={summed}`."
+)
 
 PRODUCTS = frozenset({"matmul", "__matmul__", "bmm"})
+WEIGHS = frozenset({"mul", "__mul__"})
 SAME = frozenset({"clone", "contiguous", "to", "float", "double", "dropout", "log"})
 """Ops by which the dimensions stay where they are."""
 
@@ -51,6 +60,7 @@ class _Mistake:
     axis: int
     taken: Frame
     shown: Frame
+    summed: int = 0
 
 
 @finder(order=15)
@@ -118,9 +128,43 @@ def _misread(recording: Recording, makers: Makers, made: Frame, axis: int) -> _M
                 shown = ran(recording, taker)
                 if shown is not None:
                     return _Mistake(made, axis, taker, shown)
+            elif taker.op in WEIGHS and (summed := _weighed(recording, makers, made, axis, taker)) is not None:
+                shown = ran(recording, taker)
+                if shown is not None:
+                    return _Mistake(made, axis, taker, shown, summed)
             elif taker.op in SAME:
                 waiting += [each for each in taker.outputs if each not in waiting]
     return None
+
+
+def _weighed(recording: Recording, makers: Makers, made: Frame, axis: int, product: Frame) -> int | None:
+    """The dimension along which what they weigh, stacked as they are, is added up; `axis` is the first of each part."""
+    if len(product.inputs) != 2 or not product.outputs:
+        return None
+    weights = _stacked(recording, makers, made.inputs[0], made.index - 1)
+    others = [each for each in product.inputs if each not in made.outputs]
+    other = _stacked(recording, makers, others[0], product.index - 1) if len(others) == 1 else None
+    along = weights if weights is not None and weights == other else None
+    if along is None or axis != int(along == 0):
+        return None
+    shapes = [recording.tensors[each].shape for each in (made.outputs[0], others[0], product.outputs[0])]
+    whole = shapes[2]
+    if len({len(shape) for shape in shapes}) > 1 or shapes[0][axis] != shapes[1][axis] or len(whole) < 3:
+        return None
+    sums = (each for each in makers.takers(product.outputs[0]) if each.op == "sum" and each.outputs)
+    left = {recording.tensors[each.outputs[0]].shape for each in sums}
+    gone = [at for at in range(len(whole)) if whole[:at] + whole[at + 1 :] in left]
+    return along if gone == [along] else None
+
+
+def _stacked(recording: Recording, makers: Makers, tensor: int, until: int) -> int | None:
+    """The dimension along which a tensor was stacked; None where it wasn't, or its sizes don't say."""
+    made = makers.maker(tensor, until)
+    if made is None or made.op != "stack" or len(made.inputs) < 2 or not made.outputs:
+        return None
+    part, whole = (recording.tensors[each].shape for each in (made.inputs[0], made.outputs[0]))
+    places = [at for at, size in enumerate(whole) if size == len(made.inputs) and whole[:at] + whole[at + 1 :] == part]
+    return places[0] if len(places) == 1 else None
 
 
 def _is_of_matrices(recording: Recording, product: Frame) -> bool:
@@ -139,12 +183,21 @@ def _describe(recording: Recording, found: _Mistake) -> Diagnosis:
         victim=found.taken.place,
         tensor=tensor,
     )
-    of_classes = found.taken.op == "nll_loss"
+    of_classes, of_branches = found.taken.op == "nll_loss", found.taken.op in WEIGHS
     said, advice = (OTHERWISE, ALONG_CLASSES) if of_classes else (OVER_SAMPLES, ALONG_SUMMED)
+    if of_branches:
+        said, advice = BRANCHES, ALONG_BRANCHES
     facts: dict[str, Word] = {
         "how": "axis",
         "loss": found.taken.op,
         "axis": found.axis,
         "label": label(recording, tensor),
     }
-    return finding.told(said, advice, facts, taken=finding.line(found.taken.place), classes=1)
+    words: dict[str, Word] = {"taken": finding.line(found.taken.place), "classes": 1}
+    if of_branches:
+        words = {
+            "taken": words["taken"],
+            "summed": found.summed,
+            "count": recording.tensors[tensor].shape[found.summed],
+        }
+    return finding.told(said, advice, facts, **words)
