@@ -199,6 +199,7 @@ class Capture(TorchFunctionMode):
         self._steps.pop(id(frame), None)  # of one that raised, whose place in memory this one has got
         quietly(self._state.steps, optimiser, user)
         quietly(self._state.uses.stepped, optimiser, user)
+        quietly(self._state.switches.closures.begins, optimiser, self._state.source.place(user))
         if is_torchs(optimiser):
             quietly(self._state.rounded.begins, optimiser, self._state.source.place(user))
         else:
@@ -219,6 +220,7 @@ class Capture(TorchFunctionMode):
     def _step_ends(self, optimiser: torch.optim.Optimizer, frame: FrameType) -> None:
         self._told_step = None
         quietly(self._state.rounded.ends, optimiser)
+        quietly(self._state.switches.closures.ends)
         quietly(self._state.switches.states.ends, optimiser)
         step = self._steps.pop(id(frame), None)
         if step is not None:
