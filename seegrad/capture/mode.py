@@ -30,7 +30,7 @@ from seegrad.capture.probes.places import (
     way_in,
     without_us,
 )
-from seegrad.capture.probes.refusals import number_from
+from seegrad.capture.probes.refusals import computed_off, number_from
 from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.recomputed import Recomputations
@@ -374,6 +374,11 @@ class Capture(TorchFunctionMode):
             quietly(op.failed, error, held)
             self._tell(error)
 
+    def _tell_off(self, error: BaseException) -> None:
+        tables, line = self._state.tables, computed_off(self._source, error)
+        if line is not None and tables.errors:
+            tables.clues.append(Clue("computed off", tables.errors[-1].frame, line, ()))
+
     def _settle(self) -> None:
         """Code of the user's runs: what steps under way, or left by an error, have written comes before it."""
         self._told_step = None
@@ -448,6 +453,7 @@ class Capture(TorchFunctionMode):
             if run is not None:
                 quietly(self._state.last_look, user)
                 quietly(run.failed, error, user)
+                quietly(self._tell_off, error)
                 quietly(self._state.refused, error, user)
                 self._tell(error)
             raise

@@ -162,3 +162,139 @@ def cl_legal_gradients_handed_over():
 
     for _ in range(3):
         again.step(of_two)
+
+
+# -- computed again while a backward runs
+
+
+@program("graph_cut")
+def cl_swirl_computed_again_on_the_way_back():
+    """pytorch#7698: what a Function's backward computes again has no graph."""
+
+    def swirl(x, turn):
+        return torch.sin(turn * x) * x
+
+    class Light(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, turn):
+            ctx.save_for_backward(x, turn)
+            return swirl(x, turn)
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, turn = (each.detach().requires_grad_() for each in ctx.saved_tensors)
+            again = swirl(x, turn)  # culprit
+            return torch.autograd.grad(again, (x, turn), grad)  # victim
+
+    turn = nn.Parameter(torch.tensor(0.7))
+    loss = Light.apply(torch.randn(6), turn).square().sum()
+    loss.backward()
+
+
+@program("graph_cut")
+def cl_segment_that_is_run_again_and_sent_back():
+    """A checkpoint of one's own, which calls `backward` on what it has computed again."""
+
+    class Segment(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, run, x):
+            ctx.run, ctx.x = run, x.detach()
+            return run(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            x = ctx.x.requires_grad_()
+            out = ctx.run(x)  # culprit
+            out.backward(grad)  # victim
+            return None, x.grad
+
+    block = nn.Sequential(nn.Linear(5, 5), nn.GELU())
+    x = torch.randn(3, 5, requires_grad=True)
+    Segment.apply(block, x).mean().backward()
+
+
+@program()
+def cl_legal_segment_that_is_run_again():
+    """The same with gradients switched on, for all that is computed again."""
+
+    class Segment(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, run, x):
+            ctx.run, ctx.x = run, x.detach()
+            return run(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            x = ctx.x.requires_grad_()
+            with torch.enable_grad():
+                out = ctx.run(x)
+            out.backward(grad)
+            return None, x.grad
+
+    block = nn.Sequential(nn.Linear(5, 5), nn.GELU())
+    x = torch.randn(3, 5, requires_grad=True)
+    Segment.apply(block, x).mean().backward()
+
+
+# -- a loss that was built for logarithms
+
+
+@program("not_normalised")
+def cl_tongues_told_by_a_criterion_of_logarithms():
+    """pytorch/examples#732: the model's last line was changed, the criterion wasn't."""
+
+    class Tongue(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.letters, self.memory = nn.Embedding(9, 6), nn.GRU(6, 10, batch_first=True)
+            self.out = nn.Linear(10, 4)
+
+        def forward(self, word):
+            seen, _ = self.memory(self.letters(word))
+            return self.out(seen[:, -1])
+
+    class Teacher:
+        def __init__(self, net):
+            self.net = net
+            self.measure = nn.NLLLoss()  # culprit
+            self.steps = torch.optim.Adam(net.parameters(), lr=1e-2)
+
+        def lap(self, word, tongue):
+            self.steps.zero_grad()
+            loss = self.measure(self.net(word), tongue)  # victim
+            loss.backward()
+            self.steps.step()
+
+    teacher = Teacher(Tongue())
+    for _ in range(4):
+        teacher.lap(torch.randint(0, 9, (12, 5)), torch.randint(0, 4, (12,)))
+
+
+@program("not_normalised")
+def cl_shades_given_to_a_divergence():
+    """A pupil's scores, of which no `log_softmax` was taken."""
+    pupil, teacher = nn.Linear(6, 5), nn.Linear(6, 5)
+    apart = nn.KLDivLoss(reduction="batchmean")  # culprit
+    optimizer = torch.optim.SGD(pupil.parameters(), lr=0.05)
+    for _ in range(4):
+        x = torch.randn(16, 6)
+        with torch.no_grad():
+            wanted = teacher(x).softmax(1)
+        optimizer.zero_grad()
+        loss = apart(pupil(x), wanted)  # victim
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def cl_legal_criteria_of_logarithms():
+    """Given what they take."""
+    net, teacher = nn.Linear(6, 5), nn.Linear(6, 5)
+    apart = nn.KLDivLoss(reduction="batchmean")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for _ in range(3):
+        x = torch.randn(16, 6)
+        said = F.log_softmax(net(x), dim=1)
+        optimizer.zero_grad()
+        (F.nll_loss(said, x[:, :5].argmax(1)) + apart(said, teacher(x).softmax(1).detach())).backward()
+        optimizer.step()
