@@ -167,7 +167,7 @@ def cl_legal_gradients_handed_over():
 # -- computed again while a backward runs
 
 
-@program("graph_cut")
+@program("graph_cut", severity="error")
 def cl_swirl_computed_again_on_the_way_back():
     """pytorch#7698: what a Function's backward computes again has no graph."""
 
@@ -191,7 +191,7 @@ def cl_swirl_computed_again_on_the_way_back():
     loss.backward()
 
 
-@program("graph_cut")
+@program("graph_cut", severity="error")
 def cl_segment_that_is_run_again_and_sent_back():
     """A checkpoint of one's own, which calls `backward` on what it has computed again."""
 
