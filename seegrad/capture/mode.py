@@ -30,7 +30,7 @@ from seegrad.capture.probes.places import (
     way_in,
     without_us,
 )
-from seegrad.capture.probes.refusals import number_from
+from seegrad.capture.probes.refusals import computed_off, number_from
 from seegrad.capture.probes.swaps import on_swap
 from seegrad.capture.probes.variables import is_a, tensors_in
 from seegrad.capture.recomputed import Recomputations
@@ -199,6 +199,7 @@ class Capture(TorchFunctionMode):
         self._steps.pop(id(frame), None)  # of one that raised, whose place in memory this one has got
         quietly(self._state.steps, optimiser, user)
         quietly(self._state.uses.stepped, optimiser, user)
+        quietly(self._state.switches.closures.begins, optimiser, self._state.source.place(user))
         if is_torchs(optimiser):
             quietly(self._state.rounded.begins, optimiser, self._state.source.place(user))
         else:
@@ -219,6 +220,7 @@ class Capture(TorchFunctionMode):
     def _step_ends(self, optimiser: torch.optim.Optimizer, frame: FrameType) -> None:
         self._told_step = None
         quietly(self._state.rounded.ends, optimiser)
+        quietly(self._state.switches.closures.ends)
         quietly(self._state.switches.states.ends, optimiser)
         step = self._steps.pop(id(frame), None)
         if step is not None:
@@ -372,6 +374,11 @@ class Capture(TorchFunctionMode):
             quietly(op.failed, error, held)
             self._tell(error)
 
+    def _tell_off(self, error: BaseException) -> None:
+        tables, line = self._state.tables, computed_off(self._source, error)
+        if line is not None and tables.errors:
+            tables.clues.append(Clue("computed off", tables.errors[-1].frame, line, ()))
+
     def _settle(self) -> None:
         """Code of the user's runs: what steps under way, or left by an error, have written comes before it."""
         self._told_step = None
@@ -446,6 +453,7 @@ class Capture(TorchFunctionMode):
             if run is not None:
                 quietly(self._state.last_look, user)
                 quietly(run.failed, error, user)
+                quietly(self._tell_off, error)
                 quietly(self._state.refused, error, user)
                 self._tell(error)
             raise

@@ -236,7 +236,9 @@ def always_writes(name: str) -> bool:
 # -- what it does
 
 
-MADE_BY_MODULES = frozenset({"softmax", "sigmoid", "relu", "relu6", "tanh", "softplus", "log_softmax", "logsigmoid"})
+MADE_BY_MODULES = frozenset(
+    {"softmax", "sigmoid", "relu", "relu6", "tanh", "softplus", "log_softmax", "logsigmoid", "nll_loss", "kl_div"}
+)
 """Ops that may be a module's, whose building is of interest beside the line that calls it."""
 
 

@@ -119,7 +119,7 @@ class RecordingState:
         self._name(*self._names.afresh([*self._frames(block), self._module]))
         self._collections.look([*self._frames(block), self._module])
         self.uses.windows.settle()
-        self.switches.fitted.tell()
+        self.switches.tell()
         self._block, self._module = None, {}
 
     def last_look(self, user: FrameType | None) -> None:
@@ -411,8 +411,7 @@ class RecordingState:
     def refused(self, error: BaseException, user: FrameType | None) -> None:
         """Torch has refused something for a reason that stands in the user's text."""
         if any(core in text_of(error) for core in SAID_ELSEWHERE):
-            frames, now = self._frames(user), self.tables.frames.now
-            self.tables.clues += said_of_refused(self.source, error, frames, now)
+            self.tables.clues += said_of_refused(self.source, error, self._frames(user), self.tables.frames.now)
 
     def remade(self, wanted: Sequence[int], user: FrameType | None) -> tuple[tuple[Place, Place], ...]:
         """Of these tensors, the line that made it → the line under way that calls the function in which that stands."""
@@ -474,6 +473,7 @@ class RecordingState:
         """A call has returned or raised, after these Nodes; `autograd.grad`, or one that raised, ends no lap."""
         if place is not None and ends_lap:
             self.uses.windows.came(ran, self._began, place)
+            self.switches.closures.came(place)
         self._forgetting.lap(self._ways.get(self._backwards - 1), self._began, ends=ends_lap)
 
 

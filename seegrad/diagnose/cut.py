@@ -11,6 +11,7 @@ from seegrad.diagnose.evidence import (
     ENTERING,
     INTEGERS,
     are_in_one_function,
+    computed_off,
     errors_with,
     expression,
     is_trained,
@@ -54,6 +55,7 @@ NO_GRAPH_WITHIN = {
     "within": marked(
         "{label} has no graph behind it: {culprit} ran inside a custom Function's forward, where gradients are off."
     ),
+    "computed": marked("{Culprit} computes with gradients off, as a backward runs: {victim} asks for its gradient."),
     "nested": marked(
         "{Culprit} asks for a gradient while a backward runs that calls it, and gradients are off there: nothing that "
         "is computed in it has a graph."
@@ -391,10 +393,9 @@ def describe_within(recording: Recording, shown: Frame, error: RaisedError) -> D
 
     Where code of the user's raised it, that is a custom Function's backward, or a hook; else a Function's forward.
     """
-    nested = error.raised_on
-    why, made = "within" if nested is None else "nested", None
+    nested, computed = error.raised_on, computed_off(recording, error)
+    why, made, flow = "within" if nested is None else "computed" if computed else "nested", None, Flow(recording)
     if nested is None and shown.inputs:
-        flow = Flow(recording)
         for earlier in recording.frames[: shown.index]:
             flow.remember(earlier)
         made = next((cut.frame.place for cut in flow.cuts(shown.inputs[:1]) if cut.frame.applied is not None), None)
@@ -404,7 +405,7 @@ def describe_within(recording: Recording, shown: Frame, error: RaisedError) -> D
         recording=recording,
         kind=CUT,
         frame=shown.index,
-        culprit=nested or made or shown.place,
+        culprit=(computed if nested else made) or nested or shown.place,
         victim=nested or shown.place,
         tensor=tensor,
     )

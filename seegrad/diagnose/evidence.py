@@ -29,6 +29,11 @@ def errors_with(recording: Recording, *cores: str) -> Iterator[RaisedError]:
     return (error for error in (*recording.errors, *rest) if any(core in error.text for core in cores))
 
 
+def computed_off(recording: Recording, error: RaisedError) -> Place | None:
+    """The line that computed, with gradients off, what was asked for its gradient while a backward ran."""
+    return next((clue.place for clue in recording.clues_of("computed off") if clue.frame == error.frame), None)
+
+
 def is_caught(recording: Recording, error: RaisedError) -> bool:
     """Has the block caught it, and gone on?"""
     return error != recording.error and error.frame < len(recording.frames) - 1

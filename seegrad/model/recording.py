@@ -210,7 +210,7 @@ class Frame:
     wanted: tuple[TensorId, ...] = ()  # the tensors whose gradient `autograd.grad` was asked for
     applied: Place | None = None  # of an op inside a custom Function's forward: the line that called the Function
     off: Place | None = None  # of an op with gradients off: the `with` line, or decorator, inside which it ran
-    built: Place | None = None  # of a module that writes in place as it was built to, or makes probabilities: its line
+    built: Place | None = None  # of a module that writes in place as built to, makes or takes probabilities: its line
     taken: Place | None = None  # of an op on a line that returns what it makes: the user's line that takes that
     keeps_graph: bool = False  # of a backward Frame: called with retain_graph or create_graph, so nothing is freed
     summaries: tuple[tuple[TensorId, Summary | None], ...] = ()  # tensor too big for `values` → what is known of it

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from types import CodeType, FrameType
 
+import torch
 from torch.utils import hooks
 
-from seegrad.capture.probes.places import Source, definitions, is_users, nodes
+from seegrad.capture.probes.places import Source, around, definitions, is_users, nodes
+from seegrad.capture.probes.stores import stored_at
 from seegrad.model.recording import Clue, Place
 
 SAID_ELSEWHERE = (
@@ -30,6 +32,9 @@ DRAWS = re.compile(
 NAMED = re.compile(r"hook '([^']*)'")
 CALLING = "user_pre_hook", "hook"
 """What torch's functions that call a module's hooks call the one that they call."""
+
+GRAPHLESS = "does not require grad and does not have a grad_fn"
+"""What torch says of a loss without a graph."""
 
 LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
 Decision = ast.If | ast.IfExp | ast.While
@@ -340,3 +345,42 @@ def _around(source: Source, place: Place) -> Iterator[ast.AST]:
     functions = [each for each in definitions(source.text(place.file)) if not isinstance(each, ast.ClassDef)]
     around = [each for each in functions if each.lineno < place.line <= (each.end_lineno or 0)]
     return ast.walk(max(around, key=lambda each: each.lineno)) if around else iter(())
+
+
+def computed_off(source: Source, error: BaseException) -> Place | None:
+    """Of a gradient that code of the user's asks for while a backward runs: the line that computed what it's of.
+
+    That is the last one of the function that asks which gives it to the variable; none where gradients were on there.
+    """
+    step, asks = error.__traceback__, None
+    while step is not None:
+        asks, step = step if is_users(step.tb_frame.f_code.co_filename) else asks, step.tb_next
+    if asks is None or GRAPHLESS not in str(error):
+        return None
+    frame, file = asks.tb_frame, asks.tb_frame.f_code.co_filename
+    names = set(_asked_of(source.text(file), asks.tb_lineno))
+    name = names.pop() if len(names) == 1 else ""
+    held, line = frame.f_locals.get(name), stored_at(frame.f_code, name, asks.tb_lasti)
+    if line is None or not isinstance(held, torch.Tensor) or held.requires_grad:
+        return None
+    statement = around(source.text(file), line)
+    computed = isinstance(statement[-1], ast.Assign | ast.AnnAssign | ast.AugAssign) and any(
+        isinstance(each, ast.Call | ast.BinOp) for each in ast.walk(statement[-1])
+    )
+    return source.at(file, line) if computed and not any(map(_switches_on, statement)) else None
+
+
+def _asked_of(text: str, line: int) -> Iterator[str]:
+    """The variables whose gradient the calls on a line ask for: of `grad(y, x)` and of `y.backward()` it's `y`."""
+    for each in nodes(text):
+        if isinstance(each, ast.Call) and each.lineno <= line <= (each.end_lineno or 0):
+            match each:
+                case ast.Call(func=ast.Attribute(attr="grad") | ast.Name(id="grad"), args=[ast.Name(id=name), *_]):
+                    yield name
+                case ast.Call(func=ast.Attribute(attr="backward", value=ast.Name(id=name))) if name != "autograd":
+                    yield name
+
+
+def _switches_on(statement: ast.AST) -> bool:
+    """`with torch.enable_grad():`, or whatever else may switch gradients on."""
+    return isinstance(statement, ast.With) and "grad" in ast.unparse(statement.items[0])

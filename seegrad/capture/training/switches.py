@@ -24,6 +24,7 @@ from seegrad.capture.training.guards import GuardedSwitches
 from seegrad.capture.training.settings.alike import AlikeRows
 from seegrad.capture.training.settings.batches import FirstBatches
 from seegrad.capture.training.settings.built import BuiltModules
+from seegrad.capture.training.settings.closures import ClosureRuns
 from seegrad.capture.training.settings.fitted import FittedTargets
 from seegrad.capture.training.settings.modes import Modes
 from seegrad.capture.training.settings.rates import Rates
@@ -77,6 +78,7 @@ class Switches:
         self.rates, self._first_batches = Rates(tables, source), FirstBatches(tables, source)
         self.fitted, self.alike, self.built = FittedTargets(tables, source), AlikeRows(tables), BuiltModules(source)
         self.averaged, self.states = AveragedWeights(tables, source), CarriedStates(tables)
+        self.closures = ClosureRuns(tables)
         self._around: dict[tuple[CodeType, int], Place | None] = {}  # line → the `with torch.inference_mode():` around
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:
@@ -130,9 +132,15 @@ class Switches:
         return self._around[at]
 
     def backward_begins(self) -> None:
-        """A backward call is made with gradients off: the `with` that is under way reaches too far."""
+        """A backward call is made; with gradients off, the `with` that is under way reaches too far."""
+        self.closures.arrives()
         if self._open and not torch.is_grad_enabled():
             self._add(SwitchDraft("scope", False, self._tables.frames.now, self._open[-1], []))
+
+    def tell(self) -> None:
+        """The block is over."""
+        self.fitted.tell()
+        self.closures.tell()
 
     def tensor(self, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None) -> None:
         """A tensor's gradient is about to be switched."""

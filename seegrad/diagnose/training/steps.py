@@ -146,11 +146,11 @@ def _has_another(round_: Round, cleared: GradientUse) -> bool:
 
 
 def _moved_since(recording: Recording, round_: Round) -> bool:
-    """Has a step moved one of the leaves since its gradient came: the step before, by its closure?"""
+    """Has one of the leaves been moved since its gradient came: by the step before, whose closure it came in?"""
     storages = {recording.tensors[leaf].storage for leaf in round_.came}
     first = min(frames[0].index for frames in round_.came.values())
-    steps = (frame for frame in recording.frames[first : round_.step.frame + 1] if frame.op == STEP)
-    return any(recording.writes[write].storage in storages for frame in steps for write in frame.writes)
+    since = recording.frames[first : round_.step.frame + 1]
+    return any(recording.writes[write].storage in storages for frame in since for write in frame.writes)
 
 
 # -- never cleared: each step uses the sum of all gradients so far

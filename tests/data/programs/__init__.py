@@ -186,6 +186,7 @@ def programs() -> dict[str, Program]:
         reported_apart,
         reported_asked,
         reported_classes,
+        reported_closures,
         reported_columns,
         reported_derivatives,
         reported_elsewhere,

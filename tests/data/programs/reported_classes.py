@@ -38,13 +38,13 @@ class Birds(nn.Module):
 @program("not_normalised")
 def tc_birds_whose_scores_are_no_logarithms():
     """`NLLLoss` after a last `Linear`, without a `LogSoftmax`."""
-    model, measure = Birds(), nn.NLLLoss()
+    model, measure = Birds(), nn.NLLLoss()  # culprit
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     for _ in range(4):
         song, bird = torch.randn(6, 2, 12), torch.randint(4, (6,))
-        loss = measure(model(song), bird)  # culprit
+        loss = measure(model(song), bird)  # victim
         optimizer.zero_grad()
-        loss.backward()  # victim
+        loss.backward()
         optimizer.step()
 
 

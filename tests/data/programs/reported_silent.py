@@ -198,11 +198,11 @@ def s_texture_cleared_outside_of_the_closure():
     (image,) = start
     optimizer = torch.optim.LBFGS([image], max_iter=4, lr=0.5)
     for _ in range(3):
-        optimizer.zero_grad()
+        optimizer.zero_grad()  # culprit
 
         def closure():
             loss = 1e3 * F.mse_loss(features(image), wanted)
-            loss.backward()  # culprit
+            loss.backward()
             return loss
 
         optimizer.step(closure)

@@ -23,6 +23,9 @@ FLAG = "inplace"
 ENDINGS = frozenset({"Softmax", "Softmax2d", "Sigmoid", "Tanh", "Softplus", "LogSoftmax", "LogSigmoid"})
 """Modules of torch's that a container often ends with, and a loss may do without."""
 
+CRITERIA = frozenset({"NLLLoss", "KLDivLoss"})
+"""Losses that take logarithms of probabilities: of two that are told apart by that alone, one was chosen."""
+
 
 class BuiltModules:
     """Of modules of torch's that write in place, since they were built so, or end a container: who built them."""
@@ -42,7 +45,7 @@ class BuiltModules:
     def _look(self, call: FrameType, user: FrameType, path: str) -> Place | None:
         module = call.f_locals["self"]
         given = list(inspect.signature(type(module)).parameters)
-        if not _is_torchs(module) or not (FLAG in given or type(module).__name__ in ENDINGS):
+        if not _is_torchs(module) or not (FLAG in given or type(module).__name__ in ENDINGS | CRITERIA):
             return None  # what a module of the user's own writes, a line of it says
         (owner, *_), outermost = [*_owners(call), None], _outermost(call)
         file, parts = user.f_code.co_filename, path.split(".")

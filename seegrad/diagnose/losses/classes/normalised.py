@@ -20,6 +20,10 @@ SCORES = marked(
     "{Culprit} gives `{loss}` what a layer has computed, by `{layer}` on {made}: `{loss}` takes the logarithms of "
     "probabilities, and nothing has made the scores such. The loss falls without end as they grow."
 )
+SCORES_OF_CRITERION = marked(
+    "{Culprit} makes a loss that takes the logarithms of probabilities, and {victim} gives it what a layer has "
+    "computed, by `{layer}` on {made}: nothing has made the scores such. The loss falls without end as they grow."
+)
 NORMALISE = marked(
     "If these are scores of classes, give them to `F.cross_entropy`, which takes them as they are, or put "
     "`log_softmax` in between."
@@ -77,12 +81,13 @@ def find_scores(recording: Recording) -> Iterator[Diagnosis]:
                 recording=recording,
                 kind=NORMALISED,
                 frame=shown.index,
-                culprit=frame.place,
-                victim=shown.place,
+                culprit=frame.built or frame.place,
+                victim=shown.place if frame.built is None else frame.place,
                 tensor=frame.inputs[0],
             )
             facts: dict[str, Word] = {"how": "scores", "loss": frame.op, "label": label(recording, frame.inputs[0])}
-            yield finding.told(SCORES, NORMALISE, facts, layer=layer.op, made=finding.line(layer.place))
+            said = SCORES if frame.built is None else SCORES_OF_CRITERION
+            yield finding.told(said, NORMALISE, facts, layer=layer.op, made=finding.line(layer.place))
 
 
 def _layer(recording: Recording, makers: Makers, loss: Frame) -> Frame | None:
