@@ -72,7 +72,7 @@ def rw_views_of_a_valley_trusted_by_place():
         left, right = valley + 0.1 * torch.randn(5, 3, 8, 8), valley + 0.3 * torch.randn(5, 3, 8, 8)
         trust, seen = mix(left, right)
         place = (seen - valley).abs().mean(1) + 0.01 * (1 - trust)  # culprit
-        loss = place.flatten(1).mean(1).sum()
+        loss = place.square().flatten(1).mean(1).sum()
         optimizer.zero_grad()
         loss.backward()  # victim
         optimizer.step()
