@@ -205,8 +205,8 @@ def v_a_gradient_inside_a_function_s_backward():
         @staticmethod
         def backward(ctx, gradient):
             (x,) = ctx.saved_tensors
-            value = x.sin().sum()
-            slope = torch.autograd.grad(value, x)[0]  # culprit, victim
+            value = x.sin().sum()  # culprit
+            slope = torch.autograd.grad(value, x)[0]  # victim
             return gradient * slope
 
     x = torch.randn(4, requires_grad=True)
@@ -218,8 +218,8 @@ def v_a_gradient_inside_a_hook():
     w, other = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
 
     def project(gradient):
-        size = (other * gradient).pow(2).sum()
-        return gradient - torch.autograd.grad(size, other)[0]  # culprit, victim
+        size = (other * gradient).pow(2).sum()  # culprit
+        return gradient - torch.autograd.grad(size, other)[0]  # victim
 
     out = w.tanh()
     out.register_hook(project)

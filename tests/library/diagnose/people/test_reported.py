@@ -67,8 +67,9 @@ def test_the_mend_ends_it_and_what_was_named_learns(name: str) -> None:
 
 
 def weights(run: Mended) -> list[torch.Tensor]:
-    """Those, and the statistics, that the program's variables hold, or their attributes; none of a helper's."""
-    values = [each for held in run.held.values() for each in (held, *getattr(held, "__dict__", {}).values())]
+    """Those, and the statistics, that the program's variables hold, or their attributes."""
+    told = run.held.values() if isinstance(run.held, dict) else [run.held]  # its own, where it has given something back
+    values = [each for held in told for each in (held, *getattr(held, "__dict__", {}).values())]
     leaves = [each for each in values if isinstance(each, nn.Parameter)]
     modules = [each for each in values if isinstance(each, nn.Module)]
     held = [*leaves, *(tensor for each in modules for tensor in (*each.parameters(), *each.buffers()))]
