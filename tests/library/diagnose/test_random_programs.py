@@ -28,6 +28,9 @@ KINDS = {
 
 FILE = "<random program>"
 
+pytestmark = pytest.mark.filterwarnings("ignore:grad and param do not obey")
+"""Torch says so once a process: to the first of the two runs that are compared."""
+
 ORACLE = pytest.mark.skipif(not _torch.READS_SAVED, reason="the oracle reads SavedTensor.data, new in torch 2.10")
 
 
