@@ -115,12 +115,13 @@ def corrupting(recording: Recording, frame: Frame, node: Node, saved: SavedTenso
     """The first Write to these bytes between their saving and their use, or one by a hook in the same backward.
 
     A hook's Write stands at the end of its backward: when in it, before or after this use, the use itself tells.
+    `x.data = y` writes nothing: x has other bytes from then on, those who share its old ones keep them.
     """
     hits = [
         write
         for write in recording.writes
         if node.frame < write.frame
-        and (write.storage == saved.storage or write.tensor == saved.tensor)
+        and (write.tensor == saved.tensor or (write.storage == saved.storage and write.op != "set data"))
         and write.span[0] < saved.span[1]
         and saved.span[0] < write.span[1]
     ]

@@ -105,6 +105,7 @@ FOUND = [
     "v1 = w0.sin()\nv2 = v1[0]\nwith torch.no_grad(): v1 = w0.data\nv1[:, 0] *= 2\n",
     "v1 = w0 @ w0\nv2 = v1 / (v1.square() + 1)\nv2[0] = 0.8\nv1.data[0] -= 0.7\n",
     "v1 = w0 @ w0\nv2 = v1 @ v1\nv2[0] = 0.8\nv1.data[0] -= 0.7\n",  # as a factor of columns it's met
+    "v2 = w0.sin()\nv3 = w0.detach().t()\nv3.data = v3.data * 0.9\nw0.data.mul_(1.3)\n",  # one line wrote nothing
     f"v2 = w0.sigmoid()\n{END}with torch.no_grad(): w0.mul_(1.7)\n",  # freed, and of older numbers
 ]
 """What newly drawn programs have shown."""
