@@ -161,9 +161,8 @@ def _says_which(recording: Recording, makers: Makers, tensor: int, until: int) -
     return False
 
 
-def _describe_masked(recording: Recording, total: _Total, shown: Frame, mask: int) -> Diagnosis:
-    shape, places = recording.tensors[total.of].shape, recording.tensors[mask].shape
-    finding = Finding(
+def _finding(recording: Recording, total: _Total, shown: Frame) -> Finding:
+    return Finding(
         recording=recording,
         kind=SUMMED,
         frame=shown.index,
@@ -171,6 +170,11 @@ def _describe_masked(recording: Recording, total: _Total, shown: Frame, mask: in
         victim=shown.place,
         tensor=total.of,
     )
+
+
+def _describe_masked(recording: Recording, total: _Total, shown: Frame, mask: int) -> Diagnosis:
+    shape, places = recording.tensors[total.of].shape, recording.tensors[mask].shape
+    finding = _finding(recording, total, shown)
     facts: dict[str, Word] = {"label": label(recording, total.of), "mask": label(recording, mask)}
     rest = range(len(places) - len(shape), 0)
     dims = str(rest[0]) if len(rest) == 1 else str(tuple(rest))
@@ -190,14 +194,7 @@ def _is_averaged(recording: Recording, makers: Makers, frame: Frame) -> bool:
 
 
 def _describe(recording: Recording, total: _Total, shown: Frame, other: int | None) -> Diagnosis:
-    finding = Finding(
-        recording=recording,
-        kind=SUMMED,
-        frame=shown.index,
-        culprit=total.made.place,
-        victim=shown.place,
-        tensor=total.of,
-    )
+    finding = _finding(recording, total, shown)
     facts: dict[str, Word] = {"label": label(recording, total.of), "count": recording.tensors[total.of].shape[0]}
     if other is None:
         return finding.told(LEFT_OVER, GIVE_DIMENSION, facts, mean=finding.line(shown.place))
