@@ -19,7 +19,7 @@ from nbconvert.filters import Highlight2HTML, ansi2html
 from traitlets.config import Config
 
 from nbjudge.shown.hidden import without_hidden_tests
-from nbjudge.shown.markup import CONVERSIONS, preformatted, render_markdown
+from nbjudge.shown.markup import CONVERSIONS, clean_html, preformatted, render_markdown
 from nbjudge.shown.outputs import Shower
 from nbjudge.shown.patience import NotShown, patience
 from nbjudge.shown.pictures import Pictures
@@ -36,6 +36,12 @@ CONTAINED = '<div style="contain:content;overflow:auto">{}</div>'  # nothing in 
 NOBODY_ASKED = {"mathjax.html.j2": "{% macro mathjax(url='') %}{% endmacro %}"}
 """In the place of nbconvert's own, which loads MathJax from a server elsewhere: that would learn who reads whose work,
 and where there is no such server the page waits. A formula stands as it was typed."""
+
+
+class Clean(str):
+    """HTML that this file has made: whoever cleans it again takes seconds and changes nothing."""
+
+    __slots__ = ()
 
 
 class Pieces:
@@ -61,13 +67,13 @@ class Pieces:
         finally:
             self._left_s -= time.process_time() - before
 
-    def or_plain(self, make: Callable[[str], str], source: str) -> str:
+    def or_plain(self, make: Callable[[str], str], source: str) -> Clean:
         """What `make` makes of it, or the text as it was typed."""
         try:
-            return self.made(make, source)
+            return Clean(self.made(make, source))
         except NotShown as error:
             self.withheld.append(str(error))
-            return preformatted(source)
+            return Clean(preformatted(source))
 
     def convert(self, kind: str, source: str) -> str:
         """HTML of one output; raises `NotShown`."""
@@ -110,10 +116,14 @@ def _filters(pieces: Pieces) -> dict[str, Any]:
     def coloured(source: Any) -> str:
         return pieces.or_plain(_coloured, str(source))
 
+    def cleaned(source: Any) -> str:
+        return source if isinstance(source, Clean) else pieces.or_plain(clean_html, str(source))
+
     return {
         "markdown2html": markdown2html,
         "highlight_code": highlight_code,
         "ansi2html": coloured,
+        "clean_html": cleaned,
         "strip_files_prefix": _as_it_is,  # of notebooks of 2012; it takes minutes for a text of brackets
     }
 
