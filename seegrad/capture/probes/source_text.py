@@ -33,7 +33,7 @@ def texts(source: Source, frames: Sequence[FrameType], module: torch.nn.Module |
     Of files in which the word stands: to parse one costs as much as a thousand calls of torch that are recorded.
     """
     frames = [frame for frame in frames if word in source.text(frame.f_code.co_filename)]
-    codes = _codes(type(module)) if module is not None else []
+    codes = [each.__code__ for each in methods(type(module))] if module is not None else []
     codes = [code for code in codes if word in source.text(code.co_filename)]
     own = {id(tree): (file, tree) for code in codes for file, tree in _class_around(source, code)}
     files = dict.fromkeys(code.co_filename for code in (*(frame.f_code for frame in reversed(frames)), *codes))
@@ -41,16 +41,17 @@ def texts(source: Source, frames: Sequence[FrameType], module: torch.nn.Module |
     return [*under_way(source, frames), *own.values(), *wholes]
 
 
-def _codes(kind: type) -> list[CodeType]:
-    """What was compiled of a class's methods, its own first: they tell where it stands, in a notebook's cell too."""
+def methods(kind: type) -> list[FunctionType]:
+    """A module's methods, its own class's first: they tell where it stands, in a notebook's cell too."""
     kinds = [each for each in kind.__mro__ if each not in (torch.nn.Module, object)]
     functions = [inspect.unwrap(own) for each in kinds for own in vars(each).values() if isinstance(own, FunctionType)]
-    return [each.__code__ for each in functions if isinstance(each, FunctionType)]
+    return [each for each in functions if isinstance(each, FunctionType)]
 
 
 def under_way(source: Source, frames: Sequence[FrameType]) -> list[Text]:
     """(file, tree) of the functions under way, the innermost first, each with the class around it; of a module all."""
-    return [found for frame in reversed(frames) for found in (*_function(source, frame), *_around(source, frame))]
+    inner = reversed(frames)
+    return [found for frame in inner for found in (*function_of(source, frame.f_code), *_around(source, frame))]
 
 
 def _around(source: Source, frame: FrameType) -> list[Text]:
@@ -72,9 +73,8 @@ def _class_around(source: Source, code: CodeType) -> list[Text]:
     return [(code.co_filename, each) for each in sorted(classes, key=lambda each: each.lineno)[-1:]]
 
 
-def _function(source: Source, frame: FrameType) -> list[Text]:
-    """The function that the frame runs."""
-    code = frame.f_code
+def function_of(source: Source, code: CodeType) -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """(file, tree) of the function of which this was compiled, where its text is known."""
     return [
         (code.co_filename, each)
         for each in definitions(source.text(code.co_filename))

@@ -7,23 +7,26 @@ looked through, and the line is searched that gave the second name; so are Param
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 import torch
 
-from seegrad.capture.probes.places import Source, nodes
+from seegrad.capture.probes.places import Source, is_users, nodes
 from seegrad.capture.probes.source_text import (
     Text,
     assigned,
     bound,
     call_of,
     called,
+    function_of,
     given_in,
     listed_at,
+    methods,
     named_only,
     texts,
     under_way,
@@ -45,6 +48,9 @@ ITSELF = frozenset(
     | {"apply", "share_memory"}
 )
 """Methods of a module that hand back that module."""
+
+NEARLY_INIT = frozenset({"init", "int", "inti"})
+"""What is written where `__init__` is meant and never runs, underscores aside."""
 
 NUMBERS = re.compile(r"(?:\.\d+)+$")
 """The places in lists with which a path ends."""
@@ -255,14 +261,66 @@ class SharedThings:
 
 
 def unregistered(source: Source, frames: Sequence[FrameType]) -> Iterator[tuple[str, str, Place]]:
-    """(kind, path, line) of what modules without a single Parameter keep of such, where `parameters()` can't see it."""
-    for path, module in _modules(Reach(frames).together()):
-        if next(_parameters(module), None) is None:
-            for name, value in vars(module).items():
-                kind = _kept_unseen(value) if not name.startswith("_") else ""
-                place = _given_at(source, texts(source, frames, module, name), kind, name) if kind else None
-                if place is not None:
-                    yield kind, f"{path}.{name}", place
+    """(kind, path, line) of what modules without a single Parameter keep of such, where `parameters()` can't see it.
+
+    Behind these what their classes make of modules and keep nowhere, and what stands in `__init__`'s place.
+    """
+    empty = [each for each in _modules(Reach(frames).together()) if next(_parameters(each[1]), None) is None]
+    for path, module in empty:
+        for name, value in vars(module).items():
+            kind = _kept_unseen(value) if not name.startswith("_") else ""
+            place = _given_at(source, texts(source, frames, module, name), kind, name) if kind else None
+            if place is not None:
+                yield kind, f"{path}.{name}", place
+    for path, module in empty:
+        for function in methods(type(module)):
+            yield from ((kind, path, place) for kind, place in _in_vain(source, type(module), function))
+
+
+def _in_vain(source: Source, kind: type, function: FunctionType) -> Iterator[tuple[str, Place]]:
+    """Where a method that should be `__init__` is called something else; where one makes modules and keeps them not."""
+    file = function.__code__.co_filename
+    for _, tree in function_of(source, function.__code__) if is_users(file) else ():
+        if tree.name.strip("_") in NEARLY_INIT and "__init__" not in vars(kind):
+            yield "misnamed", source.at(file, tree.lineno)
+        for statement in ast.walk(tree):
+            if isinstance(statement, ast.Return) or (isinstance(statement, ast.Assign) and not _keeps(statement)):
+                calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
+                made = (each for each in calls if _learns(_looked_up(each.func, function.__globals__)))
+                yield from (("passing", source.at(file, each.lineno)) for each in made)
+
+
+def _keeps(statement: ast.Assign) -> bool:
+    """Is it given to anything but variables of the method's own?"""
+    targets = (part for each in statement.targets for part in ast.walk(each))
+    return any(isinstance(each, ast.Attribute | ast.Subscript) for each in targets)
+
+
+def _looked_up(callee: ast.expr, names: Mapping[str, Any]) -> Any:
+    """What `torch.nn.Linear` means there."""
+    first, *attributes = ast.unparse(callee).split(".")
+    value = names.get(first)
+    for name in attributes:
+        value = vars(value).get(name) if isinstance(value, ModuleType) else None
+    return value
+
+
+def _learns(kind: Any) -> bool:
+    """Is it a class of modules that makes Parameters, or some of torch's that do?"""
+    return bool(_named_in_init(kind) & ({"Parameter"} | _torchs_that_learn()))
+
+
+@functools.cache
+def _torchs_that_learn() -> frozenset[str]:
+    return frozenset(name for name, each in vars(torch.nn).items() if "Parameter" in _named_in_init(each))
+
+
+def _named_in_init(kind: Any) -> set[str]:
+    """What the making of a module names; nothing for what is no class of modules."""
+    if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
+        return set()
+    made = (vars(each).get("__init__") for each in kind.__mro__)
+    return {name for each in made if isinstance(each, FunctionType) for name in each.__code__.co_names}
 
 
 def _kept_unseen(value: Any) -> str:

@@ -242,6 +242,14 @@ FINDS_NOTHING = {
         "{Culprit} keeps a tensor that requires grad in `{owner}`, which registers no Parameter: `parameters()` "
         "doesn't find it, so the optimiser on {victim} is given nothing."
     ),
+    "passing": marked(
+        "{Culprit} makes modules for one call alone: `{owner}` doesn't keep them, so each call makes others, "
+        "untrained, `parameters()` finds none of theirs, and the optimiser on {victim} is given nothing."
+    ),
+    "misnamed": marked(
+        "{Culprit} is meant as `__init__` and is called something else, so Python doesn't run it when `{owner}` is "
+        "made: the module has no Parameter, and the optimiser on {victim} is given nothing."
+    ),
     "unknown": marked(
         "{Culprit} gives the optimiser nothing: what it is given holds no Parameter when that line runs, so torch "
         "refuses."
@@ -256,6 +264,10 @@ HAVE_IT_FOUND = {
         "Make a Parameter of it, `nn.Parameter(…)`, and set it as an attribute of the module itself; several go into "
         "`nn.ParameterList`."
     ),
+    "passing": marked(
+        "Make them once, in `__init__`, each an attribute, `self.layer = …`, and let `forward` call the attributes."
+    ),
+    "misnamed": marked("Call it `__init__`, with two underscores on each side."),
     "unknown": marked(
         "Make the optimiser once all modules are in place, each an attribute of its module or in `nn.ModuleList`. An "
         "iterator, such as `parameters()`, can be read once: make a list of it, `list(…)`, where it's needed again."

@@ -74,6 +74,65 @@ def ap_gains_that_are_plain_tensors():
 
 
 @program("no_optimiser_holds_it", severity="error")
+def ap_rungs_that_are_made_in_every_call():
+    """Nothing is an attribute; the activation beside them would learn nothing anyway."""
+
+    class Ladder(nn.Module):
+        def __init__(self, size=4):
+            super().__init__()
+            self.size, self.bends = size, nn.Tanh()
+
+        def forward(self, x):
+            bend = nn.Sequential(nn.Dropout(0.1), self.bends)
+            low = nn.Linear(self.size, self.size)(x)  # culprit
+            return bend(Rung(self.size)(low))
+
+    fitted(Ladder())
+
+
+@program("no_optimiser_holds_it", severity="error")
+def ap_a_layer_that_init_lets_go():
+    """Its name is a variable's, and gone when `__init__` is; the loss beside it has no Parameter and needs none."""
+
+    class Apart(nn.Module):
+        def __init__(self):
+            super().__init__()
+            far = nn.MSELoss()
+            self.far = far
+
+        def forward(self, x):
+            loss = nn.MSELoss()
+            return self.far(x, x) + loss(x, x)
+
+    class Gains(nn.Module):
+        def __init__(self):
+            super().__init__()
+            gain = nn.Linear(4, 4, bias=False)  # culprit
+            self.width = gain.weight.shape[0]
+
+        def forward(self, x):
+            return x * self.width
+
+    apart = Apart()
+    fitted(Gains(), laps=round(apart(torch.zeros(1)).item()))
+
+
+@program("no_optimiser_holds_it", severity="error")
+def ap_an_init_that_nobody_calls():
+    """One underscore too few on each side."""
+
+    class Gains(nn.Module):
+        def _init_(self):  # culprit
+            super().__init__()
+            self.gain = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.gain(x)
+
+    fitted(Gains())
+
+
+@program("no_optimiser_holds_it", severity="error")
 def ap_a_choice_among_parameters_that_is_empty():
     """Nothing tells what was meant to be in it: the line that is refused is named."""
     model = Rung(4)
