@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from seegrad.diagnose.cut import roots_of
 from seegrad.diagnose.evidence import label
@@ -43,6 +44,15 @@ SUM_EACH = marked(
 )
 SUM_LATER = marked("If each place is to have its own, multiply {label} as it is, and add up after that.")
 
+WEIGHED = marked(
+    "{Culprit} makes one number of all {count} samples, and {weighs} multiplies it with {weights}, which has a number "
+    "for each of them: no sample meets its own, and the result is that one number times all of {weights} together."
+)
+WEIGH_EACH = marked(
+    "If each sample is to count by its own, multiply first: leave one number a sample there (no mean yet, of a "
+    'criterion `reduction="none"`), and take the mean of the products.'
+)
+
 JOINS = frozenset({"add", "sub", "rsub", "radd", "__add__", "__sub__"})
 MASKS = frozenset({"mul", "__mul__"})
 CASTS = frozenset({"float", "to", "type_as", "double", "half", "int", "long", "squeeze", "unsqueeze", "__getitem__"})
@@ -50,6 +60,10 @@ CASTS = frozenset({"float", "to", "type_as", "double", "half", "int", "long", "s
 
 PYTHON_S_SUM = re.compile(r"(?<![\w.])sum\(\s*[\w.]+(?:\([^()]*\))?\s*\)")
 """Python's own `sum(log_det)` of one tensor, which adds up along its first dimension."""
+
+CRITERIA = frozenset({"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "bce_loss"})
+CRITERIA |= {"binary_cross_entropy", "binary_cross_entropy_with_logits", "poisson_nll_loss", "gaussian_nll_loss"}
+"""Ops that take the mean over samples by themselves."""
 
 ALONG = re.compile(r"\bmean\(.*\b(?:dim|axis)\s*=|\.mean\(\s*(?:\[\s*)?-?\d")
 """A mean that says along which dimension: whoever writes that has more than one number in mind."""
@@ -89,6 +103,10 @@ def find_summed_over_samples(recording: Recording) -> Iterator[Diagnosis]:
             if masked is not None and masked[0].made.place not in told and _is_averaged(recording, makers, frame):
                 told.add(masked[0].made.place)
                 yield _describe_masked(recording, masked[0], frame, masked[1])
+            weighed = _weighed(recording, makers, frame) if masked is None else None
+            if weighed is not None and weighed[0].place not in told and _is_averaged(recording, makers, frame):
+                told.add(weighed[0].place)
+                yield _describe_weighed(recording, weighed[0], frame, weighed[1])
 
 
 def _behind_losses(recording: Recording) -> set[int]:
@@ -99,20 +117,26 @@ def _behind_losses(recording: Recording) -> set[int]:
 
 def _total(recording: Recording, makers: Makers, tensor: int, before: Frame) -> _Total | None:
     """By one `sum` of all that has a number a sample, or by Python's; a weight in between changes nothing."""
+    for made in _way_back(recording, makers, tensor, before):
+        if made.op == "sum" and recording.tensors[made.inputs[0]].shape:
+            return _Total(made, made.inputs[0])
+        if made.op == "add" and made.place is not None and PYTHON_S_SUM.search(made.place.code):
+            return _by_python(makers, made)
+    return None
+
+
+def _way_back(recording: Recording, makers: Makers, tensor: int, before: Frame) -> Iterator[Frame]:
+    """What made a single number, and behind what only multiplied that with another single one, what made it."""
     tensors = recording.tensors
     for _ in range(FARTHEST):
         made = makers.maker(tensor, before.index - 1)
         if made is None or made.phase != "forward" or not made.inputs:
-            return None
-        if made.op == "sum" and tensors[made.inputs[0]].shape:
-            return _Total(made, made.inputs[0])
-        if made.op == "add" and made.place is not None and PYTHON_S_SUM.search(made.place.code):
-            return _by_python(makers, made)
+            return
+        yield made
         graph = [each for each in made.inputs if tensors[each].requires_grad]
         if made.op not in ("mul", "neg", "div", "rmul") or len(graph) != 1 or tensors[graph[0]].shape:
-            return None
+            return
         tensor, before = graph[0], made
-    return None
 
 
 def _by_python(makers: Makers, last: Frame) -> _Total | None:
@@ -149,6 +173,22 @@ def _masked(recording: Recording, makers: Makers, frame: Frame) -> tuple[_Total,
     return (total, masks[0]) if tensors[total.of].shape[: len(places)] == places else None
 
 
+def _weighed(recording: Recording, makers: Makers, frame: Frame) -> tuple[Frame, int] | None:
+    """The line that makes one number of all samples, in a call that multiplies it with given numbers, one for each."""
+    tensors = recording.tensors
+    single = [each for each in frame.inputs if not tensors[each].shape and tensors[each].requires_grad]
+    given = [each for each in frame.inputs if tensors[each].shape and not tensors[each].requires_grad]
+    if len(single) != 1 or len(given) != 1:
+        return None
+    many = tensors[given[0]].shape
+    for made in _way_back(recording, makers, single[0], frame) if prod(many) == many[0] > 1 else ():
+        of = tensors[made.inputs[0]]
+        alone = made.op in ("sum", "mean") and prod(of.shape) == many[0]
+        if of.shape[:1] == many[:1] and not of.is_leaf and (alone or made.op in CRITERIA):
+            return made, given[0]
+    return None
+
+
 def _says_which(recording: Recording, makers: Makers, tensor: int, until: int) -> bool:
     """Was it made of yes and no?"""
     for _ in range(FARTHEST):
@@ -180,6 +220,12 @@ def _describe_masked(recording: Recording, total: _Total, shown: Frame, mask: in
     dims = str(rest[0]) if len(rest) == 1 else str(tuple(rest))
     words: dict[str, Word] = {"shape": said(shape), "places": said(places), "masks": finding.line(shown.place)}
     return finding.told(MASKED, SUM_EACH if rest else SUM_LATER, facts, dims=dims, **words)
+
+
+def _describe_weighed(recording: Recording, made: Frame, shown: Frame, weights: int) -> Diagnosis:
+    finding = _finding(recording, _Total(made, made.inputs[0]), shown)
+    facts: dict[str, Word] = {"weights": label(recording, weights), "count": recording.tensors[weights].shape[0]}
+    return finding.told(WEIGHED, WEIGH_EACH, facts, weighs=finding.line(shown.place))
 
 
 def _is_averaged(recording: Recording, makers: Makers, frame: Frame) -> bool:

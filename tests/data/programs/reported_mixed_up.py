@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.distributions import Normal
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
 from tests.data.programs import program
@@ -299,6 +300,60 @@ def mu_legal_stops_of_a_bus():
         return kept + 1e-3 * whole + (net.gain.exp() * there.float() * late).mean() + late.mean() * torch.ones(1)
 
     trained(net, lambda net: loss_of(net).sum())
+
+
+# -- weights for each sample, of a mean of all of them
+
+
+@program("summed_over_samples")
+def mu_weights_of_the_rare_ones_times_their_mean():
+    """The criterion takes the mean of all by itself."""
+    sorter = nn.Linear(4, 3)
+    criterion = nn.CrossEntropyLoss()
+    steps = torch.optim.SGD(sorter.parameters(), lr=0.1)
+    for _ in range(3):
+        stones, kinds = torch.randn(8, 4), torch.arange(8) % 3
+        weights = torch.where(kinds == 2, 4.0, 1.0)
+        loss = criterion(sorter(stones), kinds)  # culprit
+        loss = (weights * loss).mean()  # victim
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+
+
+@program("summed_over_samples")
+def mu_returns_times_the_mean_of_what_was_chosen():
+    """Of a walk: no choice is told what came of it."""
+    walker = nn.Linear(2, 1)
+    steps = torch.optim.Adam(walker.parameters(), lr=1e-2)
+    for _ in range(2):
+        chances, gains = [], []
+        for hour in range(5):
+            way = Normal(walker(torch.tensor([hour / 5, 1.0])), 1.0)
+            step = way.sample()
+            chances.append(way.log_prob(step).sum())
+            gains.append(float(step) - hour)
+        chance = torch.stack(chances).squeeze().mean()  # culprit
+        loss = -torch.sum(chance * torch.tensor(gains))  # victim
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+
+
+@program()
+def mu_legal_weights_of_samples():
+    """Each with its own; one weight for all; a mean that is asked for at several temperatures."""
+    sorter = nn.Linear(4, 3)
+
+    def loss_of(sorter):
+        kinds = torch.arange(8) % 3
+        weights, scores = torch.rand(8), sorter(torch.randn(8, 4))
+        own = (F.cross_entropy(scores, kinds, reduction="none") * weights).mean()
+        mean = F.cross_entropy(scores, kinds)
+        several = (mean * torch.tensor([0.5, 1.0, 2.0])).sum()
+        return own + mean * weights.mean() + mean * torch.tensor([0.3]).squeeze() + several
+
+    trained(sorter, loss_of)
 
 
 # -- a hinge loss of probabilities
