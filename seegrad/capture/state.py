@@ -90,8 +90,7 @@ class RecordingState:
         self._anew, self._unpassed = WrittenResults(self.tables), Unpassed(self.tables, source)
         self._vain, self._unheard = StepsInVain(self.tables), UnheardBackwards(self.tables, source)
         self._idle = IdleOptimisers(self.tables, source, self.uses.has_stepped)
-        self._names = VariableNames()
-        self._forgetting = Forgetting(self.tables)
+        self._names, self._forgetting = VariableNames(), Forgetting(self.tables)
         self._backwards = self._began = 0
         self._ways: dict[int, tuple[Place, ...]] = {}  # of the newest backward calls, the lines under way
         self._block: FrameType | None = None
@@ -118,6 +117,7 @@ class RecordingState:
         self.new_event(block, deep=True)
         self._name(*self._names.afresh([*self._frames(block), self._module]))
         self._collections.look([*self._frames(block), self._module])
+        self.assigned.look()
         self.uses.windows.settle()
         self.switches.tell()
         self._block, self._module = None, {}

@@ -160,6 +160,9 @@ def find_held_by_nobody(recording: Recording) -> Iterator[Diagnosis]:
     came_by = [leaf for each in recording.clues_of("exchanged") for leaf in each.tensors]
     if leaves and leaves[0] in came_by:  # the line that put the first ones there
         leaves.sort(key=lambda leaf: came_by.index(leaf) if leaf in came_by else len(came_by))
+    if leaves and leaves[0] in replacing(recording):  # of many, those whose line was seen
+        assigned = {leaf for each in recording.clues_of("assigned") for leaf in each.tensors}
+        leaves.sort(key=lambda leaf: leaf not in assigned)
     if leaves:
         yield _nobody(recording, leaves, waiting[leaves[0]], steps)
 
@@ -316,6 +319,8 @@ def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[Gr
     )
     part, op = (op, "") if how == "partly" else ("", op)
     owner = NUMBERED.sub(r"[\1]", owner)
+    if how == "assigned":  # maybe one in each lap, some called as a function's argument is that they were given to
+        leaves = [leaf for leaf in leaves if "." in (recording.tensors[leaf].name or "")] or leaves
     facts: dict[str, Word] = {"leaves": names(recording, leaves), "how": how, "op": op}
     advice = HOLD.get(how, HOLD_IT)
     return finding.told(NOT_STEPPED[how], advice, facts, backward=finding.line(came.place), owner=owner, part=part)

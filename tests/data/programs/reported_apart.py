@@ -144,6 +144,31 @@ def ap_a_choice_among_parameters_that_is_empty():
         optimizer.step()
 
 
+@program("no_optimiser_holds_it")
+def ap_centres_that_each_call_normalises_into_new_ones():
+    """As long as it takes for the first of them to be forgotten."""
+
+    class Margin(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.centres = nn.Linear(3, 5, bias=False)
+
+        def of_length_one(self, rows):
+            return F.normalize(rows, dim=1)
+
+        def forward(self, x):
+            x = self.of_length_one(x)
+            self.centres.weight = nn.Parameter(self.of_length_one(self.centres.weight))  # culprit
+            return 8 * self.centres(x)
+
+    sees, margin = nn.Linear(4, 3), Margin()
+    optimizer = torch.optim.Adam([*sees.parameters(), *margin.parameters()], lr=0.01)
+    for _lap in range(70):
+        optimizer.zero_grad()
+        F.cross_entropy(margin(sees(torch.randn(10, 4))), torch.arange(10) % 5).backward()
+        optimizer.step()  # victim
+
+
 @program()
 def ap_legal_ladders():
     """A ModuleList; a plain list beside it that lists the same modules; a module without any Parameter of its own."""
