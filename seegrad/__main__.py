@@ -290,7 +290,10 @@ def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_
             print(_("seegrad: nothing was found, so there is nothing to try."))
             return
         print(_("seegrad: what is worst here isn't mended by one line in place of another, so nothing was tried."))
-        print(_("seegrad: what each finding says has to be done by hand; then run the script again."))
+        by_hand = _(
+            "seegrad: {file} isn't written. What a finding says is to be done by hand, then the script run again."
+        )
+        print(by_hand.format(file=options.try_fix))
         return
     place = mended.mend.place
     print(f"{near(place.file, here)}:{place.line}:\n  - {place.code}\n  + {mended.mend.line}", flush=True)

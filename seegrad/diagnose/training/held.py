@@ -68,7 +68,7 @@ ADD_IT = marked(
 )
 REGISTER = marked(
     "If they are meant to learn, register them: `nn.ModuleList([…])` or `nn.ModuleDict({{…}})` around it, before the "
-    "optimiser is made; a list outside of a module, give to the optimiser yourself."
+    "optimiser is made. If no module keeps the list, give its Parameters to the optimiser yourself."
 )
 REGISTER_EACH = marked(
     "If they are meant to learn, register them: `nn.ParameterList([…])` or `nn.ParameterDict({{…}})` around it, before "
