@@ -152,9 +152,9 @@ class BackwardRun:
             extremes.begin(self._number)
         elif self._begins_here:
             self._look_for_trouble(met, quietly)
-            if self._state.stillness is not None and self._name == "backward":
-                watch = partial(partial, quietly, self._handed_flatly)
-                self._handles += self._state.stillness.begin(met, watch)
+        if self._begins_here and self._name == "backward":
+            watch = partial(partial, quietly, self._handed_flatly)
+            self._handles += self._state.stillness.begin(met, watch)
         hooks, numbers, lap = self._hooks, self._hook_numbers, (self._number, tables.frames.lap(self._lap))
         for node, draft in met:
             if extremes is not None:
@@ -192,7 +192,7 @@ class BackwardRun:
             self._state.aftermath.handed(self._number, node, computed, given)
 
     def _handed_flatly(self, node: int, computed: Gradients, given: Gradients) -> None:
-        if self._state.stillness is not None and self._is_ours():
+        if self._is_ours():
             self._state.stillness.handed(self._number, node, computed, given)
 
     def _watch(self, node: Any, draft: NodeDraft, quietly: Quietly) -> None:
@@ -438,8 +438,7 @@ class BackwardRun:
         if self._state.aftermath is not None and self._steep:
             self._state.aftermath.selected(self._number, self._selects)
             self._state.aftermath.ended(self._number, self._steep)
-        if self._state.stillness is not None:
-            self._state.stillness.ended(self._number)
+        self._state.stillness.ended(self._number)
         if not self._keeps_graph:
             self._tables.saved.release(ran)
         self._state.end_backward(ran, self._place, ends_lap=returned and self._name == "backward")

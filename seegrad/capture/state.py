@@ -78,7 +78,7 @@ class RecordingState:
         self.uses = GradientUses(self.tables, source)
         self.extremes = ExtremesWatch(self.tables) if extremes else None
         self.aftermath = None if extremes else Aftermath(self.tables)
-        self.stillness = None if extremes else Stillness(self.tables)
+        self.stillness = Stillness(self.tables)
         self.functions = FunctionChecks(self.tables, source) if functions else None
         self.switches = Switches(self.tables, source, self.meet)
         self._collections = Collections(self.tables, source)

@@ -257,6 +257,29 @@ def z_a_branch_that_was_dead_from_the_start():
 # -- masked out
 
 
+@program("gradient_is_zero", node="ReluBackward0", check_nan=True)
+def z_heights_below_zero_behind_a_relu():
+    """ProteomicsML/ProteomicsML#203: dead from the start, for longer than is remembered of each call."""
+
+    class Tide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.sees, self.says = nn.Linear(3, 8), nn.Linear(8, 1)
+            nn.init.constant_(self.says.bias, -3.0)
+
+        def forward(self, moon):
+            hidden = torch.tanh(self.sees(moon))
+            return torch.relu(self.says(hidden)).squeeze(1)  # culprit
+
+    tide = Tide()
+    opt = torch.optim.Adam(tide.parameters(), lr=1e-3)
+    for _ in range(60):
+        moon, height = torch.rand(16, 3), torch.rand(16)
+        opt.zero_grad()
+        F.mse_loss(tide(moon), height).backward()  # victim
+        opt.step()
+
+
 @program("gradient_is_zero", node="MulBackward0", check_nan=True)
 def z_a_mask_that_is_all_off():
     """Confidence in percent compared with a threshold between 0 and 1, the wrong way round: no box counts."""
