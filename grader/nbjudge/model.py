@@ -45,6 +45,8 @@ class Ending(enum.StrEnum):
     BY_HAND = "by hand"  # a written answer: a person reads it, `points` is None until then
 
 
+CELL_TIMEOUT = "CellTimeoutError"  # as Jupyter calls it where a cell was stopped
+
 VERDICTS = frozenset(Ending) - {Ending.NOT_ANSWERED, Ending.GRADER_FAILURE, Ending.BY_HAND}  # of an answer's tests
 
 

@@ -19,6 +19,7 @@ from nbjudge.course.office.standings import Standing
 from nbjudge.course.restore import grade_id
 from nbjudge.errors import CourseError, ReferenceFailed
 from nbjudge.model import (
+    CELL_TIMEOUT,
     Assignment,
     Effects,
     Ending,
@@ -302,9 +303,13 @@ def counted_cells(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Map
 
 def raised(cell: Mapping[str, Any]) -> str | None:
     """How a cell that was run ended in an error, behind its name; None where it didn't."""
-    error = next((one for one in cell.get("outputs", ()) if one["output_type"] == "error"), None)
-    if error is None:
+    errors = [one for one in cell.get("outputs", ()) if one["output_type"] == "error"]
+    if not errors:
         return None
+    error = errors[0]
+    if stopped := [one["evalue"] for one in errors if one["ename"] == CELL_TIMEOUT]:  # behind the interruption itself
+        lines = IN_A_CELL.findall(printable("\n".join(error["traceback"])))
+        return f"{f', line {lines[0]}' if lines else ''}: {stopped[0]}"
     said = f"{error['ename']}: {next(iter(error['evalue'].splitlines()), '')}"
     lines = IN_A_CELL.findall(printable("\n".join(error["traceback"])))
     return f"{f', line {lines[0]},' if lines else ''} raises {said}{NO_NETWORK if OF_THE_NETWORK.search(said) else ''}"

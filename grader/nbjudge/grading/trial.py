@@ -26,7 +26,7 @@ from nbjudge.course.naming import reading
 from nbjudge.errors import SandboxError, StudentGone, WireError
 from nbjudge.grading.clean import cleaned
 from nbjudge.grading.outputs import Outputs, error_output, result_output
-from nbjudge.model import Assignment, Ending, Executed, Limits, Naming, Outcome
+from nbjudge.model import CELL_TIMEOUT, Assignment, Ending, Executed, Limits, Naming, Outcome
 from nbjudge.process.child import Child
 from nbjudge.process.imports import ALWAYS, PRELOADS, TORCH, may_bring_torch, preloads
 from nbjudge.process.scribe import Scribe
@@ -39,7 +39,7 @@ GRACE_S = 3.0  # after an interrupt
 FLUSH_S = 5.0
 LOOK_S = 0.05  # how often a line without a judge is emptied
 ENDED = "the process ended (a crash, os._exit, or a limit of memory or CPU time)"
-TIMEOUT = ("\x1b[0;31mCellTimeoutError\x1b[0m: No reply from kernel before timeout",)
+TOO_LONG = "this cell took longer than {seconds:g} s, and was stopped"
 Step = Callable[[], None]
 RunNotebook = Callable[[Mapping[str, Any], Mapping[str, bytes], Assignment], Executed]
 
@@ -223,11 +223,15 @@ class Trial:
         try:
             self._student.send({"op": "run", "code": cell.source, "cell": self._count})
             answer, in_time = self._wait(self._student, "execute_reply", steps)
-            reply = answer.header.get("content") if in_time else _error("CellTimeoutError", "", TIMEOUT)
+            reply = answer.header.get("content") if in_time else self._stopped_cell()
         except StudentGone:
             self._bury(ENDED)
             reply = _error("DeadKernelError", "Kernel died", (str(self.died),))
         self._outputs.finish(cell, reply if isinstance(reply, dict) else {})
+
+    def _stopped_cell(self) -> dict[str, Any]:
+        said = TOO_LONG.format(seconds=self._limits.cell_s)
+        return _error(CELL_TIMEOUT, said, (f"\x1b[0;31m{CELL_TIMEOUT}\x1b[0m: {said}",))
 
     def _instruct(self, source: str) -> None:
         said = {"op": "instructor", "code": source}

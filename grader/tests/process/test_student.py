@@ -11,6 +11,7 @@ import pytest
 from nbgrader.preprocessors import Execute
 
 from nbjudge.grading.outputs import joined
+from nbjudge.grading.questions import raised
 from nbjudge.model import Limits
 from nbjudge.process.kernel import plain
 from nbjudge.process.zygote import Zygote
@@ -88,6 +89,8 @@ def test_an_interrupt_ends_a_cell_and_the_next_one_runs(zygote: Zygote) -> None:
     result = run(zygote, cell("x = 1\nwhile True: pass"), cell("print(x)"), limits=Limits(cell_s=3, notebook_s=40))
     (error,) = result.notebook["cells"][0]["outputs"][-1:]
     assert (error["ename"], printed(result, 1)) == ("CellTimeoutError", "1\n")
+    assert error["evalue"] in "\n".join(error["traceback"])
+    assert raised(result.notebook["cells"][0]) == ", line 2: this cell took longer than 3 s, and was stopped"
 
 
 def test_the_time_of_a_notebook_is_bounded(zygote: Zygote) -> None:
