@@ -48,7 +48,7 @@ install: .venv/.installed  ## Python packages into .venv
 .venv/.installed: pyproject.toml grader/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "seegrad needs $(PYTHON): install Python 3.11, or say make PYTHON=python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "installing Python packages into .venv: half a minute, some where torch is far away"
+	@echo "installing Python packages into .venv: half a minute, minutes where torch comes from far away"
 	$(call pip_install,.venv,$(BOTH_PROJECTS))
 	@touch $@
 
@@ -146,7 +146,7 @@ hub: $(HUB)/.installed  ## JupyterHub with its proxy, the course and the grader,
 	$(HUB)/bin/python -m tools.kernels
 $(HUB)/.installed: deploy/hub/requirements.txt pyproject.toml grader/pyproject.toml constraints.txt
 	test -x $(HUB)/bin/python || $(HUB_PYTHON) -m venv $(HUB)
-	@echo "installing into $(HUB): a minute, some where torch is far away"
+	@echo "installing into $(HUB): a minute, minutes where torch comes from far away"
 	$(call pip_install,$(HUB),-c constraints.txt '.[lab]' ./grader -r deploy/hub/requirements.txt)
 	npm install --loglevel=error --no-fund --prefix $(HUB)/proxy configurable-http-proxy@5
 	@touch $@
