@@ -302,7 +302,7 @@ def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_
     except RecordingError as error:
         print(_("seegrad: {error}").format(error=error), file=sys.stderr)
         return
-    print(outcome(mended, after))
+    print(outcome(recording, mended, after))
     write(options.try_fix, here, lambda path: fix_page(recording, mended, after, path, Path(place.file).name))
 
 

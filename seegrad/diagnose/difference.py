@@ -1,26 +1,27 @@
 """Where two Recordings of one program differ: steps that one alone has, numbers, gradients, saved versions.
 
-Not a finder: nothing went wrong. What differs becomes notes of both Recordings, so it is seen in their pictures.
+Not a finder: nothing went wrong. What differs stands beside the Diagnoses of both Recordings, so it is seen in their
+pictures. Compared is what both have: a pass with the same pass, a backward call with the same call.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from itertools import pairwise
 
 from seegrad.diagnose.evidence import label
 from seegrad.diagnose.finding import DiagnosisKind, Finding
-from seegrad.model.recording import Diagnosis, Frame, Gradient, Preview, Recording, Summary
+from seegrad.diagnose.history.same_steps import Pair, aligned, passes_of, runs_of, steps_of, twins_of
+from seegrad.model.recording import Diagnosis, Frame, Gradient, Place, Preview, Recording, Summary
 from seegrad.words.languages import marked
 from seegrad.words.phrases import Word, phrase, plural
 
-ONLY_HERE = DiagnosisKind("only_here", "note", marked("only in this recording"), (marked("only here"),))
-OTHER_NUMBERS = DiagnosisKind("other_numbers", "note", marked("other numbers"), (marked("other numbers"),))
-OTHER_GRADIENT = DiagnosisKind("other_gradient", "note", marked("another gradient"), (marked("another gradient"),))
-OTHER_VERSIONS = DiagnosisKind("other_versions", "note", marked("other versions"), (marked("other versions"),))
+ONLY_HERE = DiagnosisKind("only_here", "differs", marked("only in this recording"), (marked("only here"),))
+GOES_ON = DiagnosisKind("goes_on", "differs", marked("goes on"), (marked("goes on from here"),))
+OTHER_NUMBERS = DiagnosisKind("other_numbers", "differs", marked("other numbers"), (marked("other numbers"),))
+OTHER_GRADIENT = DiagnosisKind("other_gradient", "differs", marked("another gradient"), (marked("another gradient"),))
+OTHER_VERSIONS = DiagnosisKind("other_versions", "differs", marked("other versions"), (marked("other versions"),))
 
 STEP = marked("`{op}` on {culprit} ran in this recording only.")
 STEPS = marked("`{op}` on {culprit} and {steps} after it ran in this recording only.")
@@ -29,83 +30,57 @@ COMPUTED = marked(
     "`{op}` on {culprit} made {here}, and {there} in the other recording, though the numbers that it was given are the "
     "same, as far as they are known."
 )
+WENT_ON = marked("The other recording ended at the error on {victim}; this one went on.")
+WENT_ON_ALONE = marked("The other recording ended by an error; this one went on.")
+MADE = marked("`{op}` on {culprit} made {here}, and {there} in the other recording.")
 SEED = marked("If it draws numbers, seed both runs alike.")
 FIRST = marked(
     "The gradient of {label}, which arrives at {node} from {culprit}, is the first that differs on the way back: "
     "{here}, and {there} in the other recording."
 )
 GRADIENT = marked("The gradient of {label} is {here}, and {there} in the other recording.")
+GRADIENT_OF = marked(
+    "After backward call {number}, the gradient of {label} is {here}, and {there} in the other recording."
+)
 VERSIONS = marked("{node} from {culprit} saved {here}, and {there} in the other recording.")
 NOTHING = ""
 WHOLE = marked("numbers of norm {norm}, {low} to {high}")
 BROKEN = marked("numbers of norm {norm}, {low} to {high}, {broken} of them NaN or infinite")
 ONE = marked("{number} at {index}")
 
-Pair = tuple[Frame, Frame]
 Known = Preview | Summary | None
 """What is known of a tensor's numbers."""
 
 
 def compare(first: Recording, second: Recording) -> tuple[Recording, Recording]:
-    """The two with a note in place of their Diagnoses wherever they differ; without notes where they don't.
+    """The two with a note behind their Diagnoses wherever they differ; as they are where they don't.
 
-    Steps are the same where they are the same op with results of the same shapes and dtypes, in the same order.
     Numbers are compared where they are known: those of tensors up to 4×4, and where `values` was on in both, the
     Summary of larger ones.
 
     >>> compare(Recording(), Recording()) == (Recording(), Recording())
     True
     """
-    pairs, *alone = _aligned(first, second)
+    pairs, *alone = aligned(first, second)
     turned = [(b, a) for a, b in pairs]
     return (
-        replace(first, diagnoses=tuple(_notes(first, second, pairs, alone[0]))),
-        replace(second, diagnoses=tuple(_notes(second, first, turned, alone[1]))),
+        replace(first, diagnoses=(*first.diagnoses, *_notes(first, second, pairs, alone))),
+        replace(second, diagnoses=(*second.diagnoses, *_notes(second, first, turned, alone[::-1]))),
     )
 
 
-def _notes(here: Recording, there: Recording, pairs: list[Pair], alone: list[Frame]) -> list[Diagnosis]:
-    found = [*_only(here, alone), *_numbers(here, there, pairs), *_versions(here, there, pairs)]
+def _notes(here: Recording, there: Recording, pairs: list[Pair], alone: Sequence[list[Frame]]) -> list[Diagnosis]:
+    after = _after_the_end(here, there, pairs, alone)
+    found = [*_only(here, alone[0][: len(alone[0]) - len(after)]), *_went_on(here, there, after)]
+    found += [*_numbers(here, there, pairs), *_versions(here, there, pairs)]
     found += [*_origin(here, there, pairs), *_gradients(here, there)]
     return sorted(found, key=lambda each: each.frame or 0)
-
-
-def _aligned(first: Recording, second: Recording) -> tuple[list[Pair], list[Frame], list[Frame]]:
-    """Steps that both have, and those that one alone has."""
-    ours, theirs = _steps(first), _steps(second)
-    keys = [_key(first, step) for step in ours], [_key(second, step) for step in theirs]
-    pairs = [(ours[k], theirs[j]) for k, j in _matched(*keys)]
-    known, twins = {pair[0].index for pair in pairs}, {pair[1].index for pair in pairs}
-    alone = [step for step in ours if step.index not in known], [step for step in theirs if step.index not in twins]
-    return pairs, *alone
-
-
-def _matched(ours: list[tuple[object, ...]], theirs: list[tuple[object, ...]]) -> list[tuple[int, int]]:
-    """Places of the same step, first what both begin and end with: `difflib` alone looks for the longest block."""
-    least = min(len(ours), len(theirs))
-    begin = next((k for k in range(least) if ours[k] != theirs[k]), least)
-    end = next((k for k in range(least - begin) if ours[-1 - k] != theirs[-1 - k]), least - begin)
-    middle = SequenceMatcher(None, ours[begin : len(ours) - end], theirs[begin : len(theirs) - end], autojunk=False)
-    return [
-        *((k, k) for k in range(begin)),
-        *((begin + b.a + k, begin + b.b + k) for b in middle.get_matching_blocks() for k in range(b.size)),
-        *((len(ours) - k, len(theirs) - k) for k in range(end, 0, -1)),
-    ]
-
-
-def _steps(recording: Recording) -> list[Frame]:
-    return [frame for frame in recording.frames if frame.phase in ("forward", "inplace")]
-
-
-def _key(recording: Recording, step: Frame) -> tuple[object, ...]:
-    made = [recording.tensors[tensor] for tensor in step.outputs]
-    return step.op, *((each.shape, each.dtype) for each in made)
 
 
 def _only(here: Recording, alone: list[Frame]) -> Iterator[Diagnosis]:
     """A note for each run of steps that follow each other."""
     runs: list[list[Frame]] = [[each] for each in alone[:1]]
-    order = {step.index: number for number, step in enumerate(_steps(here))}
+    order = {step.index: number for number, step in enumerate(steps_of(here))}
     for before, step in pairwise(alone):
         if order[step.index] == order[before.index] + 1:
             runs[-1].append(step)
@@ -121,6 +96,29 @@ def _only(here: Recording, alone: list[Frame]) -> Iterator[Diagnosis]:
         yield finding.told(STEP if len(run) == 1 else STEPS, NOTHING, {}, op=first.op, steps=steps)
 
 
+def _after_the_end(here: Recording, there: Recording, pairs: list[Pair], alone: Sequence[list[Frame]]) -> list[Frame]:
+    """Steps that one alone has because an error had ended the other by then."""
+    if there.error is None:
+        return []
+    ours, theirs = alone
+    last_here, last_there = (max((pair[k].index for pair in pairs), default=0) for k in (0, 1))
+    after = [step for step in ours if step.index > last_here]
+    ended = there.frames[there.error.frame]
+    if ended.backward is None and not any(step.index > last_there for step in theirs):
+        return after
+    passes, last = passes_of(here), passes_of(there)[ended.index]
+    return [step for step in after if passes[step.index] > last]
+
+
+def _went_on(here: Recording, there: Recording, after: list[Frame]) -> Iterator[Diagnosis]:
+    """One sentence for all that follows the other's error: it is no difference of its own."""
+    if there.error is None or (here.error is not None and not after):
+        return
+    frame = after[0].index if after else max(len(here.frames) - 1, 0)
+    finding = Finding(recording=here, kind=GOES_ON, frame=frame, victim=there.error.place)
+    yield finding.told(WENT_ON if there.error.place else WENT_ON_ALONE, NOTHING, {})
+
+
 def _numbers(here: Recording, there: Recording, pairs: list[Pair]) -> Iterator[Diagnosis]:
     """Where numbers that differ come from: tensors that begin so, and steps that were given the same."""
     ours, theirs = _Known(here), _Known(there)
@@ -130,9 +128,11 @@ def _numbers(here: Recording, there: Recording, pairs: list[Pair]) -> Iterator[D
             finding = Finding(recording=here, kind=OTHER_NUMBERS, frame=0, tensor=tensor)
             ours_are, theirs_are = _said(came, other)
             yield finding.told(BEGINS, NOTHING, {}, label=label(here, tensor), here=ours_are, there=theirs_are)
+    told: set[tuple[str, Place | None]] = set()  # from then on, later passes go on from other numbers
     for step, twin in pairs:
-        given = zip(ours.before(step), theirs.before(twin), strict=False)
-        alike = not any(_differ(a, b) for a, b in given)
+        given = list(zip(ours.before(step), theirs.before(twin), strict=False))
+        alike = (step.op, step.place) not in told and not any(_differ(a, b) for a, b in given)
+        seen = all(known is not None for pair in given for known in pair)
         for tensor, same in zip(step.outputs, twin.outputs, strict=False):
             came, went = ours.after(step).get(tensor), theirs.after(twin).get(same)
             if alike and _differ(came, went):
@@ -140,7 +140,9 @@ def _numbers(here: Recording, there: Recording, pairs: list[Pair]) -> Iterator[D
                     recording=here, kind=OTHER_NUMBERS, frame=step.index, culprit=step.place, tensor=tensor
                 )
                 ours_are, theirs_are = _said(came, went)
-                yield finding.told(COMPUTED, SEED, {}, op=step.op, here=ours_are, there=theirs_are)
+                said, advice = (COMPUTED, SEED) if seen else (MADE, NOTHING)
+                yield finding.told(said, advice, {}, op=step.op, here=ours_are, there=theirs_are)
+                told.add((step.op, step.place))
 
 
 class _Known:
@@ -187,23 +189,13 @@ def _versions(here: Recording, there: Recording, pairs: list[Pair]) -> Iterator[
 
 def _origin(here: Recording, there: Recording, pairs: list[Pair]) -> Iterator[Diagnosis]:
     """The first Node in backward whose gradients differ from those of its twin."""
-    twins = {ours: theirs for step, twin in pairs for ours, theirs in zip(step.nodes, twin.nodes, strict=False)}
-    came_there = dict(_runs(there))
-    for (node, time), frame in _runs(here):
+    twins, came_there = twins_of(pairs), dict(runs_of(there))
+    for (node, time), frame in runs_of(here):
         other = came_there.get((twins.get(node, -1), time))
         for came, went in zip(frame.gradients, other.gradients if other else (), strict=False):
             if _differ(_of(came), _of(went)):
                 yield _first(here, frame, came, went)
                 return
-
-
-def _runs(recording: Recording) -> Iterator[tuple[tuple[int, int], Frame]]:
-    """Each run of a Node in backward: its number, which time it runs, and the Frame."""
-    times: Counter[int] = Counter()
-    for frame in recording.frames:
-        if frame.running is not None:
-            yield (frame.running, times[frame.running]), frame
-            times[frame.running] += 1
 
 
 def _first(here: Recording, frame: Frame, came: Gradient, went: Gradient) -> Diagnosis:
@@ -221,24 +213,28 @@ def _first(here: Recording, frame: Frame, came: Gradient, went: Gradient) -> Dia
 
 
 def _gradients(here: Recording, there: Recording) -> Iterator[Diagnosis]:
-    """Leaves of one name whose `.grad` ends at other numbers."""
+    """Leaves of one name whose `.grad` is another after the same backward call: the first such call of each."""
     ours, theirs = _kept(here), _kept(there)
-    for name in sorted(ours.keys() & theirs.keys()):
-        (frame, tensor, came), (*_, other) = ours[name], theirs[name]
-        if _differ(came, other):
+    told: set[str] = set()
+    several = any(call for _, call in (*ours, *theirs))
+    for name, call in sorted(ours.keys() & theirs.keys()):
+        (frame, tensor, came), (*_, other) = ours[name, call], theirs[name, call]
+        if name not in told and _differ(came, other):
+            told.add(name)
             finding = Finding(recording=here, kind=OTHER_GRADIENT, frame=frame, tensor=tensor)
             ours_are, theirs_are = _said(came, other)
-            yield finding.told(GRADIENT, NOTHING, {}, label=label(here, tensor), here=ours_are, there=theirs_are)
+            words = {"label": label(here, tensor), "here": ours_are, "there": theirs_are}
+            yield finding.told(GRADIENT_OF if several else GRADIENT, NOTHING, {}, number=call + 1, **words)
 
 
-def _kept(recording: Recording) -> dict[str, tuple[int, int, Known]]:
-    """Leaf's name → Frame, tensor and numbers of its newest `.grad`."""
+def _kept(recording: Recording) -> dict[tuple[str, int], tuple[int, int, Known]]:
+    """Leaf's name and number of a backward call → Frame, tensor and numbers of the `.grad` that it left."""
     found = {}
     for frame in recording.frames:
         for gradient in frame.gradients:
             ref = recording.tensors[gradient.tensor]
-            if gradient.kept and ref.is_leaf and ref.name:
-                found[ref.name] = (frame.index, ref.id, _of(gradient))
+            if gradient.kept and ref.is_leaf and ref.name and frame.backward is not None:
+                found[ref.name, frame.backward] = (frame.index, ref.id, _of(gradient))
     return found
 
 

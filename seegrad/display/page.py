@@ -64,8 +64,10 @@ pre {{ white-space: pre-wrap; }}
 ONE = """<script id="scene" type="application/json">{scene}</script>"""
 PLAYED = """const scene = JSON.parse(document.getElementById("scene").textContent);
 seegrad.alone(document.getElementById("picture"), scene);"""
-SEVERAL = """for (const scene of document.querySelectorAll("script[data-for]"))
-  seegrad.play(document.getElementById(scene.dataset.for), JSON.parse(scene.textContent));"""
+SEVERAL = """for (const { textContent, dataset } of document.querySelectorAll("script[data-for]")) {
+  const scene = JSON.parse(textContent);
+  seegrad.play(document.getElementById(dataset.for), scene, Number(dataset.step ?? seegrad.found(scene)));
+}"""
 
 
 @cache
@@ -100,8 +102,11 @@ def pair_page(
     *,
     names: Sequence[str] = (marked("first"), marked("second")),
     changed: Mend | None = None,
+    steps: Sequence[int] = (),
 ) -> str:
     """Two pictures side by side below what differs, as one page; `changed` is the line that only the second has.
+
+    Each opens at its step of `steps`; without them where something was found.
 
     >>> pair_page([draw(Recording()), draw(Recording())], "Nothing differs.").count("data-for")
     3
@@ -109,9 +114,10 @@ def pair_page(
     lang = scenes[0].lang
     names = [translate(word, lang) for word in names]
     sides = "".join(f'<div><h2>{escape(name)}</h2><div id="p{k}"></div></div>' for k, name in enumerate(names))
+    opens = [f' data-step="{step}"' for step in steps] or [""] * len(scenes)
     inlined = [
-        f'<script data-for="p{k}" type="application/json">{inline(scene.to_data())}</script>'
-        for k, scene in enumerate(scenes)
+        f'<script data-for="p{k}"{at} type="application/json">{inline(scene.to_data())}</script>'
+        for k, (scene, at) in enumerate(zip(scenes, opens, strict=True))
     ]
     return _filled(
         lang,

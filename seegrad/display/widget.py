@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -17,7 +17,8 @@ from IPython.display import display
 from ipywidgets import HTML, HBox, Layout
 
 from seegrad.capture.mode import RAISE_OWN_ERRORS
-from seegrad.diagnose.difference import ONLY_HERE, compare
+from seegrad.diagnose.difference import GOES_ON, ONLY_HERE, compare
+from seegrad.diagnose.history.same_steps import same_step
 from seegrad.display.page import STATIC, asset, pair_page
 from seegrad.display.rerun import Rerun, of_notebook, outcome
 from seegrad.learn.progress import note_prediction
@@ -270,16 +271,33 @@ def diff(first: Recording | HasRecording, second: Recording | HasRecording, lang
 def fix_page(before: Recording, mended: Diagnosis, after: Recording, path: Path, title: str) -> None:
     """Write both pictures, the line that parts them and what it has changed to an HTML file. Raises: OSError."""
     found = compare(before, after)
-    notes = f"{outcome(mended, after)}\n\n{_told(found, SIDES)}"
-    text = pair_page([draw(each) for each in found], notes, title, names=SIDES, changed=mended.mend)
+    scenes = [draw(each) for each in found]
+    notes = f"{outcome(before, mended, after)}\n\n{_told(found, SIDES)}"
+    steps = _opened(before, mended, after, scenes)
+    text = pair_page(scenes, notes, title, names=SIDES, changed=mended.mend, steps=steps)
     path.write_text(text, encoding="utf-8")
 
 
 def tried(before: Recording, mended: Diagnosis, after: Recording) -> dict[str, Any]:
     """What a line has changed, for the player: a sentence, the notes, both pictures."""
     found = compare(before, after)
-    scenes = [draw(each).to_data() for each in found]
-    return {"said": outcome(mended, after), "told": _told(found, SIDES), "scenes": scenes}
+    scenes = [draw(each) for each in found]
+    return {
+        "said": outcome(before, mended, after),
+        "told": _told(found, SIDES),
+        "scenes": [each.to_data() for each in scenes],
+        "steps": _opened(before, mended, after, scenes),
+    }
+
+
+def _opened(before: Recording, mended: Diagnosis, after: Recording, scenes: Sequence[Scene]) -> list[int]:
+    """The step that each picture opens at: where the finding shows, and in the other where it would."""
+    found = mended.frame or 0
+    wanted = found, same_step(before, after, found)
+    return [
+        step if step is not None and step < len(scene.frames) == len(recording.frames) else scene.first_look()
+        for step, scene, recording in zip(wanted, scenes, (before, after), strict=True)
+    ]
 
 
 def running_shell() -> Any:
@@ -301,10 +319,11 @@ def recording_of(rec: Recording | HasRecording) -> Recording:
 def _told(found: tuple[Recording, Recording], names: tuple[str, str] = (marked("first"), marked("second"))) -> str:
     """What the first has alone or differently, then what only the second has."""
     here, there = _(names[0]), _(names[1])
-    first, second = (each.diagnoses for each in found)
-    alone = [each for each in second if each.kind == ONLY_HERE.name]
-    lines = [(here, each.message()) for each in first] + [(there, each.message()) for each in alone]
-    return "\n".join(f"{which}: {said}" for which, said in lines) or _(
+    first, second = ([note for note in each.diagnoses if note.severity == "differs"] for each in found)
+    alone = [each for each in second if each.kind in (ONLY_HERE.name, GOES_ON.name)]
+    told = [(here, each) for each in first] + [(there, each) for each in alone]
+    told.sort(key=lambda line: line[1].kind != GOES_ON.name)  # the rest is about what both have, up to there
+    return "\n".join(dict.fromkeys(f"{which}: {each.message()}" for which, each in told)) or _(
         "Nothing differs, as far as it is known: steps, numbers, saved versions, gradients."
     )
 

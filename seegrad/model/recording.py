@@ -29,8 +29,8 @@ HookId = Annotated[int, "hook"]
 Phase = Literal["start", "forward", "inplace", "backward", "error"]
 """What a Frame shows: the beginning, an op, an in-place write, one engine event, torch's error."""
 
-Severity = Literal["error", "wrong", "note"]
-"""`error`: torch raised. `wrong`: a gradient is wrong and torch said nothing. `note`: legal, but probably not meant."""
+Severity = Literal["error", "wrong", "note", "differs"]
+"""`error`: torch raised. `wrong`: a gradient is, silently. `note`: hardly meant. `differs`: from another Recording."""
 
 Route = Literal["self", "view", "detach", "data", "storage", "inside"]
 """How a name reaches a storage: itself, a view, `.detach()`, `.data`, behind torch's back (numpy …), inside an op."""

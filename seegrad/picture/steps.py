@@ -30,7 +30,9 @@ from seegrad.words.languages import _, counted, marked, together
 
 MOST_TOLD = 1500
 ENDS = 60
-RANK: dict[Severity, int] = {"error": 0, "wrong": 1, "note": 2}
+RANK: dict[Severity, int] = {"error": 0, "wrong": 1, "note": 2, "differs": 3}
+DIFFERENCE = marked("Difference: {said}")
+"""Beside what happened at a step: it was not found, so it is none of the findings that the player counts."""
 HOOKS = {
     "tensor": marked("hook on the gradient"),
     "accumulated": marked("hook after .grad is written"),
@@ -60,7 +62,7 @@ def with_verdict(recording: Recording, frames: tuple[SceneFrame, ...]) -> tuple[
     """The last frame of a run with a backward and without any finding says that all went well."""
     kept = {g.tensor: g for frame in recording.frames for g in frame.gradients if g.kept}
     leaves = [ref for ref in recording.tensors if ref.is_leaf and ref.id in kept]
-    if recording.diagnoses or recording.error or not leaves:
+    if any(each.severity != "differs" for each in recording.diagnoses) or recording.error or not leaves:
         return frames
     broken = [ref.name or "" for ref in leaves if not is_finite(kept[ref.id].preview, kept[ref.id].summary)]
     if broken:
@@ -102,18 +104,20 @@ def _scene_frame(
     here = sorted((d for d in recording.diagnoses if d.frame == frame.index), key=lambda d: RANK[d.severity])
     error = recording.error if recording.error is not None and recording.error.frame == frame.index else None
     told_of = _line(recording, line_of, here[0].culprit) if here else None
-    is_note = bool(here) and here[0].severity == "note"
+    accuses = bool(here) and here[0].severity in ("error", "wrong")
+    found = [each for each in here if each.severity != "differs"]
+    differences = [_(DIFFERENCE).format(said=each.message(lang)) for each in here if each not in found]
     return SceneFrame(
         phase=frame.phase,
         title=title(frame),
-        text=narrator.sentence(frame),
+        text=together(narrator.sentence(frame), *differences),
         line=_line(recording, line_of, frame.place),
         on=on,
         message=f"{error.kind}: {error.text}" if error else "",
-        diagnosis=together(*dict.fromkeys(diagnosis.message(lang) for diagnosis in here)),
-        severity=here[0].severity if here else None,
-        culprit=None if is_note else told_of,
-        noted=told_of if is_note else None,
+        diagnosis=together(*dict.fromkeys(diagnosis.message(lang) for diagnosis in found)),
+        severity=found[0].severity if found else None,
+        culprit=told_of if accuses else None,
+        noted=None if accuses else told_of,
         fix=next((_fix(recording, diagnosis.mend) for diagnosis in here if diagnosis.mend), None),
     )
 

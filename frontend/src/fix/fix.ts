@@ -1,12 +1,12 @@
 /** The line that mends a finding: to be copied, and where a kernel runs to be tried; then both pictures side by side. */
 import { plainHost } from "./host";
-import { firstLook, type Fix, readScene, type Scene } from "../state/scene";
+import type { Fix, Scene } from "../state/scene";
 import { h, quiet } from "../ui/dom";
 import type { Host } from "../ui/player";
 import type { Words } from "../ui/words";
 
-/** What the kernel says of a trial: it has begun, it's over, why it couldn't be. */
-export interface Trial { state?: "asked" | "running" | "done" | "failed"; step?: number; said?: string; told?: string; scenes?: Scene[] }
+/** What the kernel says of a trial: it has begun, it's over, why it couldn't be; each picture opens at its step. */
+export interface Trial { state?: "asked" | "running" | "done" | "failed"; step?: number; said?: string; told?: string; scenes?: Scene[]; steps?: number[] }
 
 export interface FixPanel {
   /** Beside the finding. */
@@ -59,7 +59,7 @@ export function fixPanel(host: Host, w: Words, mount: (el: HTMLElement, scene: S
     result.setAttribute("aria-label", w.compared);
     const sides = scenes.map((scene, k) => {
       const side = h("div", {}, h("h4", {}, k ? w.after : w.before));
-      mount(side, scene, plainHost(firstLook(readScene(scene))));
+      mount(side, scene, plainHost(found.steps![k]!));
       return side;
     });
     result.replaceChildren(h("p", {}, h("b", {}, found.said ?? "")), h("pre", {}, found.told ?? ""), ...sides);

@@ -48,11 +48,11 @@ describe("the line that mends", () => {
     expect(host.get("trial")).toEqual({ state: "asked", step: 2 });
     say({ state: "running" });
     expect(button("Try the fix").disabled).toBe(true);
-    say({ state: "done", said: "Nothing is found any more.", told: "first: `b` differs", scenes: [mended, scene({ uid: "s2" })] });
+    say({ state: "done", said: "Nothing is found any more.", told: "first: `b` differs", scenes: [mended, scene({ uid: "s2" })], steps: [2, 1] });
     expect($(".sg-tr").hidden).toBe(false);
     expect($(".sg-tr").textContent).toContain("Nothing is found any more.");
     expect(el.querySelectorAll(".sg-tr .sg").length).toBe(2);
-    expect([...el.querySelectorAll(".sg-tr .sg-ct")].map((count) => count.textContent)).toEqual(["3 / 3", "4 / 4"]);
+    expect([...el.querySelectorAll(".sg-tr .sg-ct")].map((count) => count.textContent)).toEqual(["3 / 3", "2 / 4"]); // where the finding shows, and where it would
     expect($(".sg-tr .sg .sg-fx [title]").hidden).toBe(true); // a picture of a trial tries nothing
   });
   it("says why it couldn't be tried, and that no kernel answers", () => {

@@ -16,13 +16,13 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from seegrad.learn.progress import VARIABLE
-from seegrad.model.recording import Diagnosis, Mend, Recording
+from seegrad.model.recording import Diagnosis, Mend, Place, Recording
 from seegrad.recorder import load
 from seegrad.words.errors import RecordingError
-from seegrad.words.languages import _, counted
+from seegrad.words.languages import _, counted, together
 
 DEADLINE_S = 60.0
 CELL = re.compile(r"In \[(\d+)\]")
@@ -115,8 +115,28 @@ def of_notebook(recording: Recording, mend: Mend, history: list[str], folder: st
     return Rerun(folder, wanted, tuple((number, cell) for number, cell in cells.items() if number and cell.strip()))
 
 
-def outcome(mended: Diagnosis, after: Recording) -> str:
-    """Is what the line was to mend gone, and what is still found?"""
+def outcome(before: Recording, mended: Diagnosis, after: Recording) -> str:
+    """Does it run to its end, is what the line was to mend gone, and what is still found?"""
+    return together(_ended(before, after), _left(mended, after))
+
+
+def _ended(before: Recording, after: Recording) -> str:
+    """What matters first, where an error ended one of the runs."""
+    if after.error is not None and after.error.place is not None:
+        said, error = _("With this line it ends by an error on line {line} ({kind})."), after.error
+    elif before.error is not None and before.error.place is not None and after.error is None:
+        error = before.error
+        said = _(
+            "As it is, the program ends on line {line} (`{code}`), which raises {kind}; with this line it comes to its "
+            "end."
+        )
+    else:
+        return ""
+    place = cast(Place, error.place)
+    return said.format(line=place.line, code=place.code.strip(), kind=error.kind)
+
+
+def _left(mended: Diagnosis, after: Recording) -> str:
     if not after.diagnoses:
         return _("With this line nothing is found any more.")
     if any((each.kind, each.tensor) == (mended.kind, mended.tensor) for each in after.diagnoses):

@@ -24,7 +24,8 @@ def marks_of(recording: Recording, desk: Desk) -> tuple[Mark, ...]:
         saved = desk.tensors.get(diagnosis.tensor_id) if diagnosis.tensor_id is not None else None
         for target, severity, lines in _pinned(recording, desk, diagnosis):
             storage = saved.storage if saved else None
-            marks.setdefault(target, Mark(target, severity, diagnosis.kind, diagnosis.frame, lines, storage))
+            drawn: Severity = "note" if severity == "differs" else severity  # it accuses nobody either
+            marks.setdefault(target, Mark(target, drawn, diagnosis.kind, diagnosis.frame, lines, storage))
     return tuple(marks.values())
 
 
@@ -81,7 +82,7 @@ def _is_new_leaf(ref: TensorRef, frame: Frame) -> bool:
 
 def mark_harm(recording: Recording, desk: Desk, cards: Iterable[Card]) -> list[Card]:
     """The cards, with the steps in which a write did damage; its pill says so too. Any other write is a normal one."""
-    ids = {d.write_id for d in recording.diagnoses if d.severity != "note"}
+    ids = {d.write_id for d in recording.diagnoses if d.severity in ("error", "wrong")}
     done = [write for write in recording.writes if write.id in ids]
     harmed: dict[int, set[int]] = defaultdict(set)
     for write in done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 import seegrad
 from nbjudge_tests.session import some
 from seegrad.diagnose.difference import compare
+from seegrad.diagnose.history.same_steps import same_step
 from seegrad.display.widget import Picture
-from seegrad.model.recording import Recording
+from seegrad.model.recording import Diagnosis, Recording
+from seegrad.picture import draw
 from seegrad.words.errors import RecordingError
 from tests.library.recorded import seen, standing
 
@@ -47,8 +50,13 @@ def counted(out: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def differences(recording: Recording) -> list[Diagnosis]:
+    """They stand behind what was found."""
+    return [each for each in recording.diagnoses if each.severity == "differs"]
+
+
 def kinds(recording: Recording) -> list[tuple[str, str | None]]:
-    return [(each.kind, each.culprit.code if each.culprit else None) for each in recording.diagnoses]
+    return [(each.kind, each.culprit.code if each.culprit else None) for each in differences(recording)]
 
 
 def test_a_write_that_one_alone_has_is_named_and_where_the_gradient_parts() -> None:
@@ -94,7 +102,7 @@ def test_other_versions_are_told() -> None:
 @pytest.mark.parametrize("name", some(25, sorted(standing())))
 def test_a_program_does_not_differ_from_itself(name: str) -> None:
     recording = seen(name).recording
-    assert [each.diagnoses for each in compare(recording, recording)] == [(), ()]
+    assert [differences(each) for each in compare(recording, recording)] == [[], []]
 
 
 @given(st.lists(st.sampled_from(["exp", "sin", "tanh"]), max_size=6), st.integers(0, 6))
@@ -153,6 +161,83 @@ def test_a_recording_opens_again_from_its_file(tmp_path: Path) -> None:
         (tmp_path / "notes.json").write_text("no")
         with pytest.raises(RecordingError, match=said):
             seegrad.load(tmp_path / file)
+
+
+SETUP = "import torch\ntorch.manual_seed(0)\nw = torch.ones(2, requires_grad=True)\n"
+LOOP = """for step in range({passes}):
+    g = (w * torch.rand(2)).sigmoid()
+    {line}
+    loss = (g * torch.rand(9)[0]).sum()
+    w.grad = None
+    loss.backward()
+"""
+
+
+def trained(line: str, passes: int, last: str = "") -> Recording:
+    """A loop whose last steps are those of its every pass, in which a line is another."""
+    text = SETUP + LOOP.format(passes=passes, line=line) + last
+    rec = seegrad.record(code=("loop.py", 1, text))
+    with contextlib.suppress(RuntimeError), rec:
+        exec(compile(text, "loop.py", "exec"), {"__name__": "__main__"})  # noqa: S102  # the program above
+    return rec.recording
+
+
+@pytest.mark.parametrize("passes", [5, 200])
+def test_a_run_that_an_error_has_ended_is_compared_up_to_there(passes: int) -> None:
+    """A pass with the same pass: of the first, all that ran before the error is the same but for one line."""
+    broken, mended = trained("g *= 2", passes), trained("g = g * 2", passes)
+    assert bool(mended.laps) == (passes > 100), "the first passes of a long loop are forgotten"
+    first, second = compare(broken, mended)
+    assert [each.severity for each in first.diagnoses if each not in differences(first)] == ["error"], "it's kept"
+    alone = [] if mended.laps else ["only_here"]
+    assert sorted({kind for kind, _ in kinds(second)}) == sorted([*alone, "goes_on"])
+    assert {kind for kind, _ in kinds(first)} == set(alone)
+    told = str(seegrad.diff(broken, mended)).splitlines()
+    assert told[0] == "second: The other recording ended at the error on line 9; this one went on."
+    assert not any("gradient" in each or "steps after it" in each for each in told)
+
+
+def test_that_an_error_has_ended_one_is_told_where_nothing_follows_it() -> None:
+    (_, second) = compare(trained("g *= 2", 1), trained("g = g * 2", 1))
+    assert "goes_on" in [kind for kind, _ in kinds(second)]
+    (_, same) = compare(trained("g *= 2", 1), trained("g *= 2", 1))
+    assert kinds(same) == [], "both ended there"
+
+
+def test_gradients_are_compared_call_by_call() -> None:
+    """Five passes and six of one program: the last gradients are others, those of the same pass are the same."""
+    assert not any("gradient" in each.message() for each in differences(compare(trained("", 5), trained("", 6))[0]))
+    first, _ = compare(trained("g = g * (1 + (step > 2))", 5), trained("g = g * (1 + (step > 9))", 5))
+    assert "After backward call 4, the gradient of `w` is [" in [*differences(first)][-1].message()
+
+
+def test_a_line_whose_numbers_are_others_in_each_pass_is_told_once() -> None:
+    """Nor is it said that it was given the same, where nobody knows what it was given."""
+    first, _ = compare(trained("g = g * 2", 3), trained("g = g * 3", 3))
+    made = [each.message() for each in differences(first) if each.kind == "other_numbers"]
+    assert made
+    assert len(made) == len({each.split(" made ")[0] for each in made})
+
+
+def test_a_difference_is_none_of_the_findings() -> None:
+    """What the player counts as found are the steps with a severity."""
+    first, second = (draw(each) for each in compare(recorded(nothing), recorded(corrupted)))
+    assert not any(frame.severity for frame in first.frames)
+    assert [frame.severity for frame in second.frames if frame.severity] == ["wrong"]
+    assert any("Difference: `data` on line" in frame.text for frame in second.frames)
+    assert "no problem was found" in first.frames[-1].diagnosis
+    assert not any("Difference" in frame.diagnosis for frame in (*first.frames, *second.frames))
+
+
+def test_the_step_at_which_an_error_would_have_come() -> None:
+    """Oracle: the Node that raised runs there, in the same backward call."""
+    broken, mended = trained("g *= 2", 5), trained("g = g * 2", 5)
+    (found,) = broken.diagnoses
+    step = same_step(broken, mended, found.frame or 0)
+    assert step
+    frame = mended.frames[step]
+    assert (frame.backward, mended.nodes[frame.running or 0].name) == (0, "SigmoidBackward0")
+    assert same_step(broken, trained("g = g * 2", 200), found.frame or 0) is None, "that pass is forgotten"
 
 
 def of_many_numbers(change: float) -> Recording:

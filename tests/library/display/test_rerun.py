@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import subprocess
 import sys
@@ -16,6 +18,8 @@ import seegrad
 from seegrad.display.rerun import Rerun, of_notebook, of_script, outcome, replaced
 from seegrad.display.widget import Comparison, diff, tried
 from seegrad.model.recording import Mend, Place, Recording
+from seegrad.model.scene import Scene
+from seegrad.picture import still
 from seegrad.words.errors import RecordingError
 
 SCRIPT = """import sys, torch
@@ -57,7 +61,8 @@ def test_a_notebook_s_cells_are_run_again_with_the_line() -> None:
     assert rerun
     assert rerun.cells[-1] == (3, SEE.replace("out.detach()", "out.detach().clone()"))
     shown = tried(before, found, rerun.run())
-    assert shown["said"] == "With this line nothing is found any more."
+    assert shown["said"].startswith("As it is, the program ends on line 5 (`out.sum().backward()`), which raises")
+    assert shown["said"].endswith("With this line nothing is found any more.")
     assert "`clone` on line 3" in shown["told"]
     assert [scene["schema"] for scene in shown["scenes"]] == [1, 1]
 
@@ -109,9 +114,47 @@ def test_a_script_is_run_again_and_both_pictures_are_one_page(tmp_path: Path) ->
     assert re.findall("<h2>(.+?)</h2>", page) == ["as it is", "with the fix"]
     assert "<del>− c = out.data</del><ins>+ c = out.detach().clone()</ins>" in page
     assert "\nas it is: " in page
+    assert len(re.findall(r'data-step="\d+"', page)) == 2, "both open where the finding shows, or would"
     (tmp_path / "fine.py").write_text("import torch\na = torch.ones(2, requires_grad=True)\na.sum().backward()\n")
     fine = subprocess.run([*command[:-2], "fine.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert fine.stdout.splitlines()[-1] == "seegrad: nothing was found, so there is nothing to try."
+
+
+def raising(line: str, passes: int) -> Recording:
+    """A training loop that torch ends in its first pass, or that runs to its end."""
+    w = torch.ones(2, requires_grad=True)
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        for _ in range(passes):
+            g = w.sigmoid()
+            if line == "g *= 2":
+                g *= 2
+            else:
+                g = g * 2
+            w.grad = None
+            g.sum().backward()
+    return rec.recording
+
+
+def test_that_it_runs_to_its_end_is_said_first_and_both_pictures_open_at_the_finding() -> None:
+    before, after = raising("g *= 2", 5), raising("g = g * 2", 5)
+    (found,) = before.diagnoses
+    shown = tried(before, found, after)
+    ends = re.escape(" (`g.sum().backward()`), which raises RuntimeError; with this line it comes to its end. ")
+    gone = "With this line nothing is found any more."
+    assert re.fullmatch(rf"As it is, the program ends on line \d+{ends}{gone}", shown["said"])
+    assert shown["steps"][0] == found.frame
+    first, second = shown["scenes"]
+    broken, mended = (Scene.from_json(json.dumps(each)) for each in (first, second))
+    opened = broken.frames[shown["steps"][0]]
+    assert opened.severity == "error"
+    assert opened.diagnosis == found.message()
+    assert opened.culprit is not None
+    assert "v0 saved ≠ v1 now" in still(broken, shown["steps"][0], "")
+    here = mended.frames[shown["steps"][1]]
+    assert here.text.startswith("SigmoidBackward0")
+    assert shown["steps"][1] < len(mended.frames) - 1, "in the first pass, not where the loop ends"
+    assert [frame for frame in mended.frames if frame.severity] == []
+    assert outcome(before, found, before).startswith("With this line it ends by an error on line ")
 
 
 def test_what_is_left_is_counted() -> None:
@@ -122,10 +165,13 @@ def test_what_is_left_is_counted() -> None:
         out.sum().backward()
     (found,) = rec.diagnoses
     other = replace(found, kind="graph_kept")
-    assert outcome(found, replace(rec.recording, diagnoses=())) == "With this line nothing is found any more."
-    assert outcome(found, rec.recording) == "With this line it is still found."
+    assert (
+        outcome(rec.recording, found, replace(rec.recording, diagnoses=()))
+        == "With this line nothing is found any more."
+    )
+    assert outcome(rec.recording, found, rec.recording) == "With this line it is still found."
     left = replace(rec.recording, diagnoses=(other, other))
-    assert outcome(found, left) == "With this line it isn't found any more; 2 other findings are left."
+    assert outcome(rec.recording, found, left) == "With this line it isn't found any more; 2 other findings are left."
 
 
 def test_a_comparison_is_a_page_of_its_own(tmp_path: Path) -> None:
