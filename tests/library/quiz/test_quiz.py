@@ -251,7 +251,8 @@ def test_a_wrong_pick_is_told_what_is_true_of_just_it() -> None:
         h.sum()
     leaves = judge(ask(rec.recording, "leaves"), {"leaves": ["a", "h"]}).message
     assert "`MulBackward0` made `h`." in leaves
-    assert "No Function made `b`." in leaves
+    assert leaves.startswith("The leaves are `a`, `b`: they have no grad_fn.")
+    assert "No Function" not in leaves, "that is said already, of all leaves at once"
     versions = judge(ask(rec.recording, "versions", tensors=("a", "b")), {"versions": {"a": 1, "b": 0}}).message
     assert "No write hits `a`." in versions
     assert re.search(r"2 writes move the version of `b`: on lines \d+, \d+\.", versions)
