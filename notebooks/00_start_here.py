@@ -24,8 +24,9 @@ device = seegrad.device()
 # %load_ext seegrad
 
 # %% [markdown]
-# `device` is where the tensors live. The kernel sets it: **Kernel ▸ Change Kernel** offers *seegrad (CPU)*, and
-# *seegrad (GPU)* where there is a GPU. On a kernel of your own it is the CPU.
+# `device` is where the tensors live. The kernel sets it, whose name stands at the top right: on *Python 3 (ipykernel)*,
+# with which a chapter opens, and on *seegrad (CPU)* it is the CPU. Where there is a GPU, **Kernel ▸ Change Kernel** offers
+# *seegrad (GPU)* too.
 #
 # No chapter needs a GPU, and no cell has to be changed for one.
 
@@ -83,7 +84,8 @@ z.backward()
 # | Esc | back, and out of the picture |
 
 # %% [markdown]
-# If the picture is a still image without a bar, there is no running kernel behind it: run the cell.
+# If the picture is a still image without a bar, run its cell: then the bar comes. A bar that is there already can be
+# used even while no kernel runs.
 #
 # The picture shows what torch itself holds. Ask torch, and compare (chapter 01 explains the names):
 
@@ -122,8 +124,11 @@ c.backward()
 #
 # `q1 = {"leaves": ["x", "w"]}`
 #
-# Keep it, or paste it where your teacher asks for it. Your predictions are kept in `.seegrad_progress.json` in your
-# home folder. It is plain text, and stays on this machine.
+# Keep it, or paste it where your teacher asks for it. Every picture calls it `q1`: if you keep several in one notebook,
+# give each a name of its own.
+#
+# Your predictions are kept in `.seegrad_progress.json` in your home folder, of each question the last answer. It is plain
+# text, and stays on this machine.
 
 # %% [markdown]
 # ### Ask about your own code
@@ -149,7 +154,8 @@ seegrad.show(rec, ask="order")
 
 # %% [markdown]
 # **Change** the cell: replace `y * x` by `y + x`, run it, and answer again. Then make one of your own. Whatever you
-# write, the picture is that of your code.
+# write, the picture is that of your code. Save the notebook with **Ctrl + S** (on a Mac **⌘ + S**), to find it again
+# as you left it.
 
 # %% [markdown]
 # ## 4 · How will it end?
@@ -171,7 +177,7 @@ z.sum().backward()
 # Without a question the picture comes first, then the error as torch raised it. Read the last lines of the error, then
 # the picture.
 #
-# Without a question:
+# Here is the same program without a question:
 
 # %% tags=["raises-exception", "version-dependent"]
 # %%see
@@ -225,7 +231,8 @@ print(result)
 # `NameError: name … is not defined` means: the cell that makes this name didn't run in this kernel. Often the kernel was
 # restarted, or you jumped.
 #
-# The cure is always the same: **Kernel ▸ Restart Kernel and Run up to Selected Cell**.
+# The upper cell raises however often you run it: it throws the name away first, on purpose. Where a cell further up makes
+# the name that is missing, this mends it: **Kernel ▸ Restart Kernel and Run up to Selected Cell**.
 
 # %% [markdown]
 # ### A name of your own that hides another
@@ -355,4 +362,4 @@ seegrad.course_map()
 # That makes about 21 hours for all of it. 01 comes first; after it you may go by either branch. The clinic (08) needs
 # them both, 09 makes an engine, and 10 ends the course.
 #
-# **Now:** open `01_computational_graphs`, in the same folder.
+# **Now:** open [`01_computational_graphs`](01_computational_graphs.ipynb), in the same folder.

@@ -11,7 +11,8 @@
 # - answer three questions from a picture alone: who gets a `.grad`, what was saved, which line broke it.
 
 # %% [markdown]
-# **How to work:** predict, run, look, explain, change. Commit to each prediction before you run its cell.
+# **How to work:** predict, run, look, explain, change. Make each prediction before you run its cell. Where a picture asks,
+# run the cell, and answer in the picture.
 #
 # The parts called *optional* are for another day: nothing that comes later needs them.
 #
@@ -63,7 +64,9 @@ b
 # The green card is `a`. The blue pill is a Function. In big letters it bears the name of what was done, `exp`; the small
 # line under it is the Function's own, `ExpBackward0`: what has to be done in backward *because* `exp` was done.
 #
-# Ask both tensors for it:
+# So it computes something else than $e^x$: from the gradient of `b` it makes that of `a`.
+#
+# Ask both tensors for their Function:
 
 # %%
 b.grad_fn.name(), a.grad_fn
@@ -155,7 +158,7 @@ loss = l4.mean()
 # `inp`, `w1`, `w2` and `w3`: they have no `grad_fn`. Step through the picture with the arrow keys: each line adds one
 # pill and one card.
 #
-# Of each tensor the value, the gradient and the Function:
+# Now ask each of the nine tensors for its value, its gradient and its Function:
 
 
 # %%
@@ -169,7 +172,7 @@ def told(name, tensor):
     return heard
 
 
-tensors = {"inp": inp, "w1": w1, "l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}
+tensors = {"inp": inp, "w1": w1, "w2": w2, "w3": w3, "l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}
 for name, tensor in tensors.items():
     heard = told(name, tensor)
 
@@ -274,12 +277,14 @@ for name, tensor in {"p": p, "q": q, "r": r, "s": s}.items():
 # | `r = q + u` | 1 and 1 | no tensor (`alpha` is a number) |
 # | `s = r.exp()` | $e^r$, which is `s` | its result, `s` |
 #
-# A product saves each factor **for the gradient of the other**. Look into the one of `p`:
+# A product saves each factor **for the gradient of the other**.
+#
+# Compare the tensors that the Function of `p` saved with those around it:
 
 # %%
-multiply = p.grad_fn
-print("u:", multiply._saved_self is u)
-print("v:", multiply._saved_other is v)
+saved = [getattr(p.grad_fn, word) for word in dir(p.grad_fn) if word.startswith("_saved")]
+for name, tensor in {"u": u, "v": v, "p": p}.items():
+    print(f"{name}:", any(value is tensor for value in saved))
 
 # %% [markdown]
 # ### Optional: when one factor doesn't ask
@@ -369,11 +374,11 @@ for name, tensor in {"l1": l1, "l2": l2, "l3": l3, "l4": l4, "loss": loss}.items
     print(f"{name:5} {function.name():13} {function._sequence_nr() - first}")
 
 # %% [markdown]
-# Look at `l1` once more: its card says *2 of 2*. One gradient came from `l3`, one from `l2`. They are **added**, and
+# Look at `l1` once more: its card says *∂ 2/2 came*. One gradient came from `l3`, one from `l2`. They are **added**, and
 # only then does the first product run.
 
 # %% [markdown]
-# One more thing changed in the picture: the tags of what was saved are empty now. As soon as a Function has run,
+# One more thing changed in the picture: the tags of what was saved are struck out now. As soon as a Function has run,
 # what it saved is **freed**. Ask for it now; it raises:
 
 # %% tags=["raises-exception"]

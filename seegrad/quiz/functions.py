@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -44,11 +44,14 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
     said = " ".join(_saving(name, kept) for name, kept in truth.items())
     offered = {label for pill in asked.values() for label in around[pill]}
     whys = _Whys(recording, {card.tensor: labels[card.id] for card in parts.cards})
-    return question(
+    asked_for = question(
         recording,
         "saves",
         wanted.prompt
-        or marked("What does each Function save for backward? Tick it, or click a Function and its tensors."),
+        or marked(
+            "What does each Function save for backward? Tick it, or click a Function and its tensors. A row without a "
+            "tick saves nothing; “None of them” says so of all rows."
+        ),
         truth,
         last,
         choices=tuple(
@@ -69,6 +72,7 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
         wrong=said,
         veil="saves",
     )
+    return asked_for if wanted.prompt else _explained(asked_for, asked)
 
 
 def _card_labels(parts: Sketch) -> list[str]:
@@ -140,7 +144,7 @@ def _order(recording: Recording, wanted: Wanted) -> Question:
         raise QuestionError(_("No backward pass ran in this block, so there is no order to ask for."))
     _few(pills.values())
     said = _("Backward runs {names}.").format(names=_(", then ").join(f"`{name}`" for name in truth))
-    return question(
+    asked_for = question(
         recording,
         "order",
         wanted.prompt or marked("In which order does backward run the Functions? Click them one after the other."),
@@ -151,6 +155,14 @@ def _order(recording: Recording, wanted: Wanted) -> Question:
         right=said,
         wrong=said,
     )
+    return asked_for if wanted.prompt else _explained(asked_for, pills.values())
+
+
+def _explained(asked: Question, names: Iterable[str]) -> Question:
+    """With what `#2` means, where there is one: no pill in the picture bears it."""
+    if not any("#" in name for name in names):
+        return asked
+    return replace(asked, prompt=together(asked.prompt, _("`#2` is the second Function of that name in the program.")))
 
 
 def _disorders(recording: Recording, pills: dict[str, str], truth: list[str]) -> Iterator[Choice]:
@@ -160,9 +172,10 @@ def _disorders(recording: Recording, pills: dict[str, str], truth: list[str]) ->
     for early, late in waits_of(recording, pills):
         if early in truth and late in truth:
             yield Choice(f"{early}<{late}", "", "", waits.format(early=early, late=late))
-    yield Choice(
-        YOUNGEST, "", "", _("Each has its gradient by then, but of those that are ready torch runs the newest.")
+    newest = _(
+        "In your order each Function has its gradient in time. But where several are ready, the newest runs first."
     )
+    yield Choice(YOUNGEST, "", "", newest)
     nodes = {f"f{node.id}": node for node in recording.nodes}
     for pill, name in pills.items():
         yield _missing(recording, nodes[pill], name) if name in truth else unneeded(recording, nodes[pill], name)
@@ -197,7 +210,9 @@ def _missing(recording: Recording, node: Node, name: str) -> Choice:
     """A Function that runs, and was left out: one that writes in place is taken for no Function at all."""
     place = recording.frames[node.frame].place
     if not node.inplace or place is None:
-        return Choice(f"-{name}", "", "", _("A Function that runs is missing: a gradient comes to it on its way."))
+        return Choice(
+            f"-{name}", "", "", _("Your answer leaves out a Function that runs: backward brings it a gradient too.")
+        )
     said = _("Line {line} writes in place, and backward runs its `{node}` too.").format(line=place.line, node=name)
     shown = choice(f"-{name}", "", "M11")
     return replace(shown, message=together(said, shown.message))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from seegrad.model.recording import Diagnosis, Recording
 from seegrad.model.scene import Choice, Question
 from seegrad.quiz.subject import QuestionKind, Wanted, aliases, choice, last_forward, listed, question
+from seegrad.words.beliefs import REMARKS
 from seegrad.words.errors import QuestionError
 from seegrad.words.languages import _, marked, together
 
@@ -21,19 +22,14 @@ def outcome_of(recording: Recording) -> str:
 def _outcome(recording: Recording, wanted: Wanted) -> Question:
     """How the block ends: `raise`, `silent` or `fine`."""
     truth = outcome_of(recording)
-    about_write = "M03" if recording.writes else ""
-    about_alias = "M05" if aliases(recording) else _about_graph(recording) or about_write
-    beliefs = {
-        "raise": {"silent": about_alias, "fine": about_alias},
-        "silent": {"raise": about_alias, "fine": "M06"},
-        "fine": {"raise": _about_graph(recording) or about_write, "silent": _about_graph(recording)},
-    }[truth]
+    beliefs = _beliefs(recording)[truth]
     labels = {
         "raise": _("torch raises an error"),
         "silent": _("no error, but a gradient is wrong"),
         "fine": _("no error, and no gradient is wrong"),
     }
-    choices = tuple(choice(key, label, beliefs.get(key, "")) for key, label in labels.items())
+    why = _why_it_raises(recording) if truth == "raise" else ""
+    choices = tuple(choice(key, label, beliefs.get(key, ""), why * (key != truth)) for key, label in labels.items())
     said = {
         "raise": _("Torch raises."),
         "silent": _("Torch says nothing, and the gradient is wrong."),
@@ -53,6 +49,28 @@ def _outcome(recording: Recording, wanted: Wanted) -> Question:
     )
 
 
+def _beliefs(recording: Recording) -> dict[str, dict[str, str]]:
+    """Truth → answer → the misconception of which just this answer is the symptom.
+
+    That any write raises (M03), or that backward deletes the graph (M10), can only be heard from who said “raises”.
+    """
+    about_alias = "M05" if aliases(recording) & {write.storage for write in recording.writes} else ""
+    about_graph = "M10" if _about_graph(recording) else ""
+    too_strict = about_graph or ("M03" if recording.writes else "")
+    return {
+        "raise": {"silent": about_alias, "fine": about_alias},
+        "silent": {"raise": about_alias or too_strict, "fine": "M06"},
+        "fine": {"raise": too_strict},
+    }
+
+
+def _why_it_raises(recording: Recording) -> str:
+    """What whoever expected no error hasn't thought of, where it is one of the two usual things."""
+    kinds = [d.kind for d in recording.diagnoses if d.raised][:1]
+    remark = {"saved_tensor_modified": "watched", "graph_freed": "retained"}.get(kinds[0] if kinds else "", "")
+    return _(REMARKS[remark]) if remark else ""
+
+
 def _without_gradient(recording: Recording) -> str:
     """That a leaf got none, where the graph is cut on its way; an overwritten history does bring one: 0."""
     notes = [d for d in recording.diagnoses if d.kind == "graph_cut" and d.severity == "note" and d.tensor]
@@ -60,11 +78,11 @@ def _without_gradient(recording: Recording) -> str:
     return _("But none comes to {names}: the graph is cut.").format(names=listed(dict.fromkeys(cut))) if cut else ""
 
 
-def _about_graph(recording: Recording) -> str:
-    """M10 where the outcome turns on what backward frees, and not on a write."""
+def _about_graph(recording: Recording) -> bool:
+    """Whether the outcome turns on what backward frees, and not on a write."""
     calls = {frame.backward for frame in recording.frames if frame.backward is not None}
     freed = any(d.kind == "graph_freed" for d in recording.diagnoses)
-    return "M10" if freed or (len(calls) > 1 and not recording.writes) else ""
+    return freed or (len(calls) > 1 and not recording.writes)
 
 
 def _culprit(recording: Recording, wanted: Wanted) -> Question:

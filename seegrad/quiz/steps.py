@@ -174,9 +174,13 @@ def _others(recording: Recording, frame: Frame, gradient: Gradient, tensor: Tens
 
 def _kept(recording: Recording, wanted: Wanted) -> Question:
     """What the one Function of `wanted.nodes` saved, asked before it runs."""
-    prompt = marked("What has this Function saved? Tick it, or click it in the picture.")
+    prompt = marked("What has `{node}` saved? Tick it, or click it in the picture.")
     asked = SAVES.ask(recording, replace(wanted, prompt=prompt))
-    return replace(asked, until_step=(wanted.frame or 1) - 1, id=named_for(recording, "saves", *wanted.nodes))
+    pills = {pill: name for name, pill in pills_of(recording, last_forward(recording), ()).items()}
+    said = asked.prompt.replace("{node}", _called(recording, pills)[wanted.nodes[0]])
+    return replace(
+        asked, prompt=said, until_step=(wanted.frame or 1) - 1, id=named_for(recording, "saves", *wanted.nodes)
+    )
 
 
 NEXT = QuestionKind("next", _next)

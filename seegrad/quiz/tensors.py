@@ -94,9 +94,11 @@ def _writes_to(recording: Recording, ref: TensorRef, last: int) -> str:
 
 
 def _origin(recording: Recording, name: str, ref: TensorRef) -> str:
-    """Which Function made it, if one did."""
+    """Which Function made it, where one did; that the leaves have none is said of all of them at once."""
+    if ref.is_leaf:
+        return ""
     maker = next((node.name for node in reversed(recording.nodes) if ref.id in node.outputs), None)
-    if ref.is_leaf or maker is None:
+    if maker is None:
         return _("No Function made `{name}`.").format(name=name)
     return _("`{node}` made `{name}`.").format(node=maker, name=name)
 

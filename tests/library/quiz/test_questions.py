@@ -196,6 +196,18 @@ def test_the_order_is_the_engine_s_own() -> None:
     assert json.loads(ask(rec.recording, "order").truth) == run_by_torch(again)
 
 
+@pytest.mark.parametrize("kind", ["order", "saves"])
+def test_what_2_means_is_said_where_it_stands(kind: str) -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as one:
+        (a * 2).sum().backward()
+    with seegrad.record() as two:
+        (a * 2 * a).sum().backward()
+    asked = [ask(rec.recording, kind) for rec in (one, two)]
+    assert ["`#2` is the second Function" in question.prompt for question in asked] == [False, True]
+    assert "`#2`" not in ask(two.recording, kind, prompt="Which?").prompt
+
+
 def test_every_wrong_order_is_told_why() -> None:
     with seegrad.record() as rec:
         _, loss = branches()
@@ -210,7 +222,7 @@ def test_every_wrong_order_is_told_why() -> None:
         assert verdict.right or extra
         said.add(extra)
     assert any("has to wait" in each for each in said)
-    assert any("runs the newest" in each for each in said)
+    assert any("the newest runs first" in each for each in said)
     assert "order of the forward pass" in judge(question, {"order": truth[::-1]}).message
 
 
@@ -225,7 +237,7 @@ def test_a_function_that_leads_nowhere_isn_t_run() -> None:
     assert "No gradient comes to `ExpBackward0`" in verdict.message
     assert verdict.misconception == "M01"
     forgotten = judge(question, {"order": ["SumBackward0"]})
-    assert "is missing" in forgotten.message
+    assert "leaves out a Function" in forgotten.message
     assert forgotten.misconception == ""
 
 

@@ -55,8 +55,37 @@ def test_no_misconception_is_named_where_none_fits() -> None:
     assert {each.misconception for each in ask(fine(), "saves").choices} == {""}
 
 
+@pytest.mark.parametrize(("overwritten", "truth"), [("exp", "raise"), ("sin", "fine")])
+def test_that_any_write_raises_is_the_belief_of_who_said_raises(overwritten: str, truth: str) -> None:
+    """Who expects no error where torch raises has said the opposite of M03."""
+    y = torch.tensor([0.0, 1.0], requires_grad=True)
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        z = getattr(y, overwritten)()
+        z.mul_(2)
+        z.sum().backward()
+    question = ask(rec.recording, "outcome")
+    assert json.loads(question.truth) == truth
+    verdicts = {said: judge(question, {"outcome": said}) for said in ("raise", "silent", "fine")}
+    named = {said: verdict.misconception for said, verdict in verdicts.items()}
+    assert named == {"raise": "M03" if truth == "fine" else "", "silent": "", "fine": ""}
+    told = ["a write that moves it is noticed" in verdict.message for verdict in verdicts.values()]
+    assert told == ([False, True, True] if truth == "raise" else [False, False, False])
+
+
+def test_a_detach_that_nobody_writes_through_is_no_belief_about_it() -> None:
+    a = torch.ones(3, requires_grad=True)
+    with contextlib.suppress(RuntimeError), seegrad.record() as rec:
+        (a * 2).detach().sum()
+        loss = (a * a).sum()
+        loss.backward()
+        loss.backward()
+    question = ask(rec.recording, "outcome")
+    assert json.loads(question.truth) == "raise"
+    assert {choice.misconception for choice in question.choices} == {""}
+
+
 @pytest.mark.parametrize(("function", "truth"), [(lambda a: a * a, "raise"), (lambda a: a + 2, "fine")])
-def test_what_backward_frees_is_a_belief_about_the_graph(function: Any, truth: str) -> None:
+def test_that_backward_deletes_the_graph_is_the_belief_of_who_said_raises(function: Any, truth: str) -> None:
     a = torch.ones(3, requires_grad=True)
     with contextlib.suppress(RuntimeError), seegrad.record() as rec:
         loss = function(a).sum()
@@ -64,7 +93,9 @@ def test_what_backward_frees_is_a_belief_about_the_graph(function: Any, truth: s
         loss.backward()
     question = ask(rec.recording, "outcome")
     assert json.loads(question.truth) == truth
-    assert {choice.misconception for choice in question.choices if choice.key != truth} == {"M10"}
+    named = {choice.key: choice.misconception for choice in question.choices}
+    assert named == {"raise": "M10" if truth == "fine" else "", "silent": "", "fine": ""}
+    assert ("retain_graph=True" in judge(question, {"outcome": "silent"}).message) == (truth == "raise")
 
 
 @pytest.mark.parametrize("cut", [True, False])
@@ -220,7 +251,8 @@ def test_a_wrong_pick_is_told_what_is_true_of_just_it() -> None:
         h.sum()
     leaves = judge(ask(rec.recording, "leaves"), {"leaves": ["a", "h"]}).message
     assert "`MulBackward0` made `h`." in leaves
-    assert "No Function made `b`." in leaves
+    assert leaves.startswith("The leaves are `a`, `b`: they have no grad_fn.")
+    assert "No Function" not in leaves, "that is said already, of all leaves at once"
     versions = judge(ask(rec.recording, "versions", tensors=("a", "b")), {"versions": {"a": 1, "b": 0}}).message
     assert "No write hits `a`." in versions
     assert re.search(r"2 writes move the version of `b`: on lines \d+, \d+\.", versions)

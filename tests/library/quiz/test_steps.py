@@ -148,3 +148,10 @@ def test_whatever_ran_its_truths_are_right_answers_and_no_other_is(operations: l
             assert keys.count(truth) == 1
             assert len(keys) > 1
             assert not any(judge(question, {question.kind: key}).right for key in keys if key != truth)
+
+
+def test_a_step_s_question_names_the_function_that_it_is_about() -> None:
+    """Right after `Next runs …`, "this Function" would be taken for that one."""
+    question = asked_first(ahead(two_ways()[0], helped=True), "saves")
+    assert question.prompt.startswith("What has `MulBackward0 → both` saved?")
+    assert list(json.loads(question.truth)) == ["MulBackward0#2"]
