@@ -63,6 +63,11 @@ NOT_REACHED = {
         "The gradient of {label} was asked for on {victim}, but {culprit} computes {root} with {given}, of which "
         "{label} was made, and not with {label} itself."
     ),
+    "linear": marked(
+        "The gradient of {label} was asked for on {victim}, but what {culprit} has computed, the gradient of {given} "
+        "at {label}, is the same whatever {label} is: all between the two is linear in {label}, so that a second "
+        "derivative has no graph. It would be 0."
+    ),
     "late": marked(
         "The gradient of {label} was asked for on {victim}, but {label} did not require grad when {root} was computed."
     ),
@@ -102,6 +107,10 @@ REACH = {
     "instead": marked(
         "Give {label} to what computes it: a module takes other weights than its own by "
         "`torch.func.functional_call`, or by an argument of its forward that is meant for them."
+    ),
+    "linear": marked(
+        "If {given} is meant to bend, put a smooth function between its layers, `torch.tanh` or `F.silu` (a ReLU has "
+        "no second derivative either); if 0 is right there, pass `materialize_grads=True`."
     ),
     "late": marked("Call `{name}.requires_grad_()` before the forward runs."),
     "frozen": marked(
@@ -189,7 +198,8 @@ def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cu
         if tensor in flow.behind(cut.given, set()):
             return "cut", cut
     if tensor in flow.behind(roots, set()):
-        return "late", None
+        first = _first_derivative(recording, frame, tensor)
+        return ("late", None) if first is None else ("linear", Cut(first, first.inputs))
     copy = CopiedNumbers(recording).of(
         tensor, sorted(each for each in reach(recording, roots) if is_trained(recording, each))
     )
@@ -200,6 +210,12 @@ def why_unused(recording: Recording, frame: Frame, tensor: int) -> tuple[str, Cu
         return "instead", Cut(born, (own[0],))
     entered = _of_numbers(recording, flow.behind(roots, set()))
     return ("numbers", Cut(entered, ())) if entered is not None else ("unused", None)
+
+
+def _first_derivative(recording: Recording, asked: Frame, tensor: int) -> Frame | None:
+    """The call before, that has got a gradient for that tensor."""
+    calls = (each for each in reversed(recording.frames[: asked.index]) if tensor in each.wanted and each.inputs)
+    return next((each for each in calls if tensor in reach(recording, each.inputs)), None)
 
 
 LISTED = re.compile(r"\.(?:tolist|numpy|item)\(|\bfloat\(|\b(?:np|numpy)\.")

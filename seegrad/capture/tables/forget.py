@@ -201,8 +201,12 @@ def _switches(tables: Tables, horizon: int, beside: Set[int]) -> list[SwitchDraf
     ]
 
 
+LASTING = frozenset({"stepped", "idle", "uncalled"})
+"""Uses that are looked for now and then alone, or that say who held a Parameter once."""
+
+
 def _uses(tables: Tables, horizon: int, beside: Set[int]) -> list[GradientUseDraft]:
-    """The new ones, and of the old steps each line's last, where none of its leaves is stepped any more.
+    """The new ones, and of the old steps (and of optimisers that don't step) each line's last, until its leaves step.
 
     A model that was trained before and is used now has been held by an optimiser. Several optimisers may step on one
     line, each the last for its own leaves, as long as these live.
@@ -210,7 +214,7 @@ def _uses(tables: Tables, horizon: int, beside: Set[int]) -> list[GradientUseDra
     new = [use for use in tables.uses if use.frame >= horizon or use.frame in beside]
     stepped = {leaf for use in new if use.kind == "stepped" for leaf, _ in use.tensors}
     old = (use for use in tables.uses if use.frame < horizon and use.frame not in beside)
-    last = {(use.place, _living(tables, use)): use for use in old if use.kind == "stepped"}
+    last = {(use.kind, use.place, _living(tables, use)): use for use in old if use.kind in LASTING}
     return [*(use for use in last.values() if stepped.isdisjoint(leaf for leaf, _ in use.tensors)), *new]
 
 

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer
 
 from seegrad.capture.probes.places import Source
-from seegrad.capture.probes.source_text import Text, bound, called, named_only, under_way
+from seegrad.capture.probes.source_text import Text, bound, called, function_of, named_only, under_way
 from seegrad.capture.probes.variables import Reach, is_a
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import GradientUseDraft
@@ -45,24 +45,32 @@ class IdleOptimisers:
             self._look(frames)
 
     def _look(self, frames: Sequence[FrameType]) -> None:
-        found: dict[str, Any] = {}
         reach = Reach(frames)
-        for frame in frames:
-            found |= dict(reach.of(frame))
-        optimisers = {name: each for name, each in found.items() if is_a(each, Optimizer)}
-        waiting = {id(each): name for name, each in optimisers.items() if not each.state}
-        waiting = {key: name for key, name in waiting.items() if not self._has_stepped(optimisers[name])}
+        found = [pair for frame in frames for pair in reach.of(frame)]  # a name may stand for one thing in each
+        optimisers = [(name, each) for name, each in found if is_a(each, Optimizer)]
+        waiting = {id(each): (name, each) for name, each in optimisers if not each.state}
+        waiting = {key: pair for key, pair in waiting.items() if not self._has_stepped(pair[1])}
         if waiting:
-            others = {_last(name) for name, each in found.items() if is_a(each, LRScheduler)}
-            others |= {_last(name) for name, each in found.items() if each is None}  # a scaler that isn't there
-            others |= {_last(name) for name, each in optimisers.items() if id(each) not in waiting}
-            texts = under_way(self._source, frames)
-            for name in waiting.values():
-                calls = _steps(texts, others | {_last(each) for each in waiting.values()} - {_last(name)})
-                unreached = self._unreached(name, texts, calls, found) if calls else None
-                leaves = self._tell(name, optimisers[name], texts) if not calls or unreached is not None else ()
+            others = {_last(name) for name, each in found if is_a(each, LRScheduler)}
+            others |= {_last(name) for name, each in found if each is None}  # a scaler that isn't there
+            others |= {_last(name) for name, each in optimisers if id(each) not in waiting}
+            texts, elsewhere = under_way(self._source, frames), self._of_those_that_step(frames, reach)
+            for name, optimiser in waiting.values():
+                rest = others | {_last(each) for each, _ in waiting.values()} - {_last(name)}
+                calls = [call for call in _steps(texts, rest - {_last(name)}) if id(call) not in elsewhere]
+                unreached = self._unreached(name, texts, calls, dict(found)) if calls else None
+                leaves = self._tell(name, optimiser, texts) if not calls or unreached is not None else ()
                 if unreached is not None:
                     self._tables.clues.append(Clue("step unreached", self._tables.frames.now, unreached, leaves))
+
+    def _of_those_that_step(self, frames: Sequence[FrameType], reach: Reach) -> set[int]:
+        """The calls in these functions whose names there stand for an optimiser that was seen to step."""
+        calls = set[int]()
+        for frame in frames:
+            known = {_last(name) for name, each in reach.of(frame) if is_a(each, Optimizer) and self._has_stepped(each)}
+            for _, tree in function_of(self._source, frame.f_code) if known else ():
+                calls |= {id(each) for each in ast.walk(tree) if _is_step(each, known)}
+        return calls
 
     def _unreached(
         self, name: str, texts: Sequence[Text], calls: Sequence[ast.AST], found: Mapping[str, Any]
@@ -97,15 +105,29 @@ class IdleOptimisers:
 
 
 def _steps(texts: Sequence[Text], others: set[str]) -> list[ast.AST]:
-    """The calls in the text under way of a `step` that isn't of something else."""
-    found = list[ast.AST]()
-    for each in (each for _, tree in texts for each in ast.walk(tree)):
+    """The calls in the text under way of a `step` that isn't of something else: an environment's gives several."""
+    found, every = list[ast.AST](), [each for _, tree in texts for each in ast.walk(tree)]
+    taken_apart = {id(each.value) for each in every if isinstance(each, ast.Assign) and _has_tuple(each.targets)}
+    for each in every:
         match each:
+            case ast.Call() if id(each) in taken_apart:
+                continue
             case ast.Call(func=ast.Attribute(value=owner, attr="step")) if called(owner) not in others:
                 found.append(each)
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if STEPS.search(name):
                 found.append(each)
     return found
+
+
+def _has_tuple(targets: Sequence[ast.expr]) -> bool:
+    return any(isinstance(each, ast.Tuple | ast.List) for each in targets)
+
+
+def _is_step(node: ast.AST, names: set[str]) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="step")):
+            return called(owner) in names
+    return False
 
 
 def _counter(loop: ast.For) -> str:

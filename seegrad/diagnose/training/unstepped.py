@@ -43,6 +43,11 @@ COUNT_ON = marked(
     "If they are meant to learn, let fewer laps make a step, count on from epoch to epoch, or step once more behind "
     "the loop with what is left."
 )
+ANOTHER_STEPS = marked(
+    "{Culprit} steps another optimiser, to whose tensors the backward call on {backward} has brought nothing: that "
+    "computes gradients for {leaves}, and the optimiser made on {victim}, which holds them, never steps."
+)
+STEP_THIS = marked("If they are meant to learn, let {culprit} step the optimiser that holds them.")
 STEP = marked("If they are meant to learn, call the optimiser's `step()` after the backward call on {backward}.")
 CALL_IT = marked("Write the brackets: `step()`.")
 
@@ -82,7 +87,7 @@ def _describe(recording: Recording, idle: GradientUse, calls: list[Frame]) -> Di
     named = next(uncalled, None)
     waits = (each for each in recording.clues_of("step unreached") if set(each.tensors) == leaves_of(idle))
     count = next(waits, None)
-    culprit = named or count
+    culprit = named or count or _steps_another(recording, calls)
     finding = Finding(
         recording=recording,
         kind=NEVER,
@@ -91,10 +96,28 @@ def _describe(recording: Recording, idle: GradientUse, calls: list[Frame]) -> Di
         victim=idle.place,
         tensor=leaves[0],
     )
-    said, advice = (NOBODY_STEPS, STEP) if culprit is None else (NOT_CALLED, CALL_IT)
-    said, advice = (said, advice) if culprit is named else (NOT_REACHED, COUNT_ON)
+    said, advice = (NOBODY_STEPS, STEP) if culprit is None else (ANOTHER_STEPS, STEP_THIS)
+    if culprit is not None and culprit in (named, count):
+        said, advice = (NOT_CALLED, CALL_IT) if culprit is named else (NOT_REACHED, COUNT_ON)
     facts: dict[str, Word] = {"leaves": names(recording, leaves)}
     return finding.told(said, advice, facts, backward=finding.line(calls[0].place))
+
+
+def _steps_another(recording: Recording, calls: list[Frame]) -> GradientUse | None:
+    """The step that comes next after these backward calls, each time of tensors to which the call brings nothing."""
+    steps = [use for use in recording.uses if use.kind == "stepped"]
+    ends, brought = dict[int | None, int](), dict[int | None, set[int | None]]()
+    for frame in recording.frames:
+        if frame.backward is not None:
+            ends[frame.backward] = frame.index
+            brought.setdefault(frame.backward, set()).add(leaf_of(recording, frame))
+    found = []
+    for call in {frame.backward for frame in calls}:
+        use = next((each for each in steps if each.frame >= ends[call]), None)
+        beside = use is not None and any(ends[call] < end < use.frame for end in ends.values())
+        if use is not None and not beside and not leaves_of(use) & brought[call]:  # nor another call in between
+            found.append(use)
+    return found[0] if len(found) > 1 and len({use.place for use in found}) == 1 else None
 
 
 # -- cleared at each backward call, a step after several

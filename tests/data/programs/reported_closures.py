@@ -298,3 +298,71 @@ def cl_legal_criteria_of_logarithms():
         optimizer.zero_grad()
         (F.nll_loss(said, x[:, :5].argmax(1)) + apart(said, teacher(x).softmax(1).detach())).backward()
         optimizer.step()
+
+
+# -- the step of another optimiser, in place of one that never steps
+
+
+class Way:
+    """A walk of which each step gives several things."""
+
+    def __init__(self):
+        self.place = torch.zeros(1, 2)
+
+    def step(self, move):
+        self.place = self.place + move.detach() * 0.1
+        return self.place, -self.place.norm(), float(self.place.norm()) > 3
+
+
+@program("never_stepped")
+def cl_pupil_of_a_walker_behind_the_walkers_step():
+    """higgsfield/Imagination-Augmented-Agents#7: long, with a walk whose own `step` trains nothing."""
+    way, walker, pupil = Way(), nn.Linear(2, 2), nn.Linear(2, 2)
+    walks = torch.optim.RMSprop(walker.parameters(), lr=1e-3)
+    learns = torch.optim.Adam(pupil.parameters(), lr=1e-3)  # victim
+    for _ in range(45):
+        place, _gain, there = way.step(walker(way.place))
+        move = walker(place)
+        apart = F.mse_loss(pupil(place), move.detach())
+        walks.zero_grad()
+        ((move - 1).square().mean() * (2 - there)).backward()
+        walks.step()
+        learns.zero_grad()
+        apart.backward()
+        walks.step()  # culprit
+
+
+@program("never_stepped")
+def cl_judge_whose_optimiser_was_given_twice_over():
+    """Lornatang/SRGAN-PyTorch#85: under the name of one stands the other."""
+
+    def train(judge, maker, judges, makes, laps):
+        for _ in range(laps):
+            true, made = torch.randn(8, 3) + 1, maker(torch.randn(8, 2))
+            judge.zero_grad()
+            (F.softplus(-judge(true)).mean() + F.softplus(judge(made.detach())).mean()).backward()
+            judges.step()  # culprit
+            maker.zero_grad()
+            F.softplus(-judge(maker(torch.randn(8, 2)))).mean().backward()
+            makes.step()
+
+    judge, maker = nn.Linear(3, 1), nn.Linear(2, 3)
+    judges = torch.optim.Adam(judge.parameters(), lr=1e-3)  # noqa: F841  # victim
+    makes = torch.optim.Adam(maker.parameters(), lr=1e-3)
+    train(judge, maker, makes, makes, 10)
+
+
+@program()
+def cl_legal_optimisers_that_wait():
+    """The critic alone at first; one that steps every eighth time."""
+    way, actor, critic = Way(), nn.Linear(2, 2), nn.Linear(2, 1)
+    acts, judges = (torch.optim.Adam(each.parameters(), lr=1e-3) for each in (actor, critic))
+    for lap in range(24):
+        place, gain, _there = way.step(actor(way.place))
+        judges.zero_grad()
+        (critic(place) - gain).square().mean().backward()
+        judges.step()
+        (critic(place).detach() * actor(place)).mean().backward()
+        if lap % 8 == 7:
+            acts.step()
+            acts.zero_grad()

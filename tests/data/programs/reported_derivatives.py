@@ -502,3 +502,14 @@ def m_legal_stars_a_little_apart_from_themselves():
         opt.zero_grad()
         loss.backward()
         opt.step()
+
+
+@program("unused_input")
+def m_field_of_layers_without_a_bend():
+    """pytorch/pytorch#38506: a slope that is the same everywhere has no slope."""
+    field = nn.Sequential(nn.Linear(2, 8), nn.Linear(8, 1))
+    places = torch.rand(6, 2).requires_grad_(True)
+    height = field(places).squeeze(-1)
+    slope = torch.autograd.grad(height.sum(), places, create_graph=True)[0]  # culprit
+    curved = [torch.autograd.grad(slope[:, way].sum(), places, create_graph=True)[0] for way in range(2)]  # victim
+    (curved[0] + curved[1]).square().mean().backward()
