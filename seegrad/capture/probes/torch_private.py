@@ -41,20 +41,11 @@ def tell_of_this_torch() -> None:
             f"seegrad sees less on torch {torch.__version__} (no SavedTensor.data, new in 2.10): a result that "
             "the graph alone still holds isn't watched, so some causes are not named."
         )
-    if not release_of(TRIED[0]) <= release_of(torch.__version__) <= release_of(TRIED[-1]):
+    *tried, this = (tuple(map(int, each.split(".")[:2])) for each in (*TRIED, torch.__version__))
+    if not tried[0] <= this <= tried[-1]:
         _warn(
-            f"seegrad was tried on torch {TRIED[0]} to {TRIED[-1]}, not on {torch.__version__}: what it says, it has "
-            "seen, but it may see less there, and find nothing where something is wrong."
+            f"seegrad was tried on torch {TRIED[0]} to {TRIED[-1]}, not on {torch.__version__}: it may miss something."
         )
-
-
-def release_of(version: str) -> tuple[int, ...]:
-    """The two numbers that say what a torch can do.
-
-    >>> release_of("2.14.1+cu130")
-    (2, 14)
-    """
-    return tuple(int(each) for each in version.split(".")[:2])
 
 
 def _warn(text: str) -> None:

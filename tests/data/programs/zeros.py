@@ -272,11 +272,16 @@ def z_heights_below_zero_behind_a_relu():
             return torch.relu(self.says(hidden)).squeeze(1)  # culprit
 
     tide = Tide()
+    moon, height = torch.rand(16, 3), torch.rand(16)
+
+    def loss_of():
+        return F.mse_loss(tide(moon), height)
+
     opt = torch.optim.Adam(tide.parameters(), lr=1e-3)
     for _ in range(60):
-        moon, height = torch.rand(16, 3), torch.rand(16)
         opt.zero_grad()
-        F.mse_loss(tide(moon), height).backward()  # victim
+        loss = loss_of()
+        loss.backward()  # victim
         opt.step()
 
 

@@ -23,6 +23,7 @@ MENDS = {
     "z_a_branch_that_was_dead_from_the_start": ("F.relu(self.other(x))", "F.leaky_relu(self.other(x))"),
     "z_inputs_that_were_never_scaled": ("net[1](hidden)", "net[1](hidden / 1000)"),
     "z_a_layer_that_has_died": ("F.relu(self.first(x))", "F.leaky_relu(self.first(x))"),
+    "z_heights_below_zero_behind_a_relu": ("torch.relu(self.says(hidden))", "F.leaky_relu(self.says(hidden))"),
     "z_a_mask_that_is_all_off": ("(overlap < 0.5)", "(overlap / 100 < 0.5)"),
 }
 """Program → what its line says, and what the advice makes of it."""
