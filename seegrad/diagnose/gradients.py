@@ -109,7 +109,7 @@ REACH = {
         "`torch.func.functional_call`, or by an argument of its forward that is meant for them."
     ),
     "linear": marked(
-        "If {given} is meant to bend, put a smooth function between its layers, `torch.tanh` or `F.silu` (a ReLU has "
+        "If {given} is meant to bend, put a smooth function between its layers, `torch.tanh` or `F.silu` (`relu` has "
         "no second derivative either); if 0 is right there, pass `materialize_grads=True`."
     ),
     "late": marked("Call `{name}.requires_grad_()` before the forward runs."),
