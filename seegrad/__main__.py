@@ -80,9 +80,8 @@ def main(arguments: list[str]) -> int:
         took_s = time.monotonic() - began
     with perhaps_unheard():
         with contextlib.redirect_stdout(sys.stderr if options.json == STDOUT else sys.stdout):
-            if (
-                recording.tensors or recording.diagnoses or not status
-            ):  # a script that refuses its arguments gives nothing to tell of
+            # A script that refuses its arguments gives nothing to tell of.
+            if recording.tensors or recording.diagnoses or not status:
                 report(recording, here)
             keep(recording, program, options, here, took_s)
             tell_misplaced(arguments, options, program)

@@ -306,10 +306,10 @@ def raised(cell: Mapping[str, Any]) -> str | None:
     errors = [one for one in cell.get("outputs", ()) if one["output_type"] == "error"]
     if not errors:
         return None
-    error = errors[0]
-    if stopped := [one["evalue"] for one in errors if one["ename"] == CELL_TIMEOUT]:  # behind the interruption itself
-        lines = IN_A_CELL.findall(printable("\n".join(error["traceback"])))
-        return f"{f', line {lines[0]}' if lines else ''}: {stopped[0]}"
+    error, lines = errors[0], IN_A_CELL.findall(printable("\n".join(errors[0]["traceback"])))
+    line = f", line {lines[0]}" if lines else ""
+    stopped = next((one["evalue"] for one in errors if one["ename"] == CELL_TIMEOUT), None)
+    if stopped is not None:  # said behind the interruption itself
+        return f"{line}: {stopped}"
     said = f"{error['ename']}: {next(iter(error['evalue'].splitlines()), '')}"
-    lines = IN_A_CELL.findall(printable("\n".join(error["traceback"])))
-    return f"{f', line {lines[0]},' if lines else ''} raises {said}{NO_NETWORK if OF_THE_NETWORK.search(said) else ''}"
+    return f"{line}{',' if line else ''} raises {said}{NO_NETWORK if OF_THE_NETWORK.search(said) else ''}"

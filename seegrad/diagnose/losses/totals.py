@@ -61,7 +61,7 @@ CASTS = frozenset({"float", "to", "type_as", "double", "half", "int", "long", "s
 PYTHON_S_SUM = re.compile(r"(?<![\w.])sum\(\s*[\w.]+(?:\([^()]*\))?\s*\)")
 """Python's own `sum(log_det)` of one tensor, which adds up along its first dimension."""
 
-CRITERIA = frozenset({"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "bce_loss"})
+CRITERIA = frozenset({"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 CRITERIA |= {"binary_cross_entropy", "binary_cross_entropy_with_logits", "poisson_nll_loss", "gaussian_nll_loss"}
 """Ops that take the mean over samples by themselves."""
 
