@@ -159,7 +159,7 @@ def _add_desk(commands: Any) -> None:
     done.add_argument("answer")
     roster = commands.add_parser("roster", help="names, ids and e-mail from the CSV that Canvas or Moodle exports")
     roster.add_argument("file")
-    roster.add_argument("--id", default="", metavar="COLUMN", help="the column with nbgrader's student ids")
+    roster.add_argument("--id", default="", metavar="COLUMN", help="the column with nbgrader's ids; exports go by it")
     for command in (more, roster):
         command.add_argument("--no-backup", action="store_true", help="don't copy the gradebook first")
 
@@ -294,8 +294,8 @@ def _roster(options: argparse.Namespace) -> int:
     from nbjudge.pages import desk
 
     converter, path = _desk(options), Path(options.file)
-    roster = read_roster(path, options.id, id_columns(converter.config))
     with converter.alone() as record:
+        roster = read_roster(path, options.id, {**record.id_columns(), **id_columns(converter.config)})
         if not options.id:  # a person's word for it
             demand_somebody(roster, record.handed_in(), path)
         converter.save(print)
@@ -466,28 +466,24 @@ def _doctor(_: argparse.Namespace) -> int:
     _say(f"{platform.system()} {platform.release()} on {platform.machine()}, {_user()}\n")
     for wall in walls:
         _say(f"{'holds  ' if wall.holds else 'MISSING'}  {wall.name:<22}  {wall.detail}")
-    _say_of_course()
     missing = minimum(walls)
     _say(f"\nNot enough for untrusted code: {missing}.\n{ADVICE}" if missing else "\nEnough for untrusted code.")
+    _say_of_course()
     return COULD_NOT_START if missing else ALL_GRADED
 
 
 def _say_of_course() -> None:
-    """In a course: who would grade it, and what of it everybody on this machine can read."""
-    from nbjudge.course.privacy import exposed
+    """In a course: who would grade it, what of it everybody on this machine can read, and what it lacks."""
+    from nbjudge.pages import desk
     from nbjudge.plugin import converter_for
 
     try:
         course = converter_for("", student="*").course()
-    except CourseError:  # no course here: the machine alone is looked at
+    except CourseError as error:
+        _say(desk.NO_COURSE.format(why=error))
         return
     _warn_of_stock_grader()
-    found = [str(path.relative_to(course.root)) for path in exposed(course)]
-    if found:
-        _say(f"\nEverybody on this machine can read {', '.join(found)}. Keep the course to yourself:")
-        _say(f"  chmod 700 {course.root}")
-    else:
-        _say("\nNobody else on this machine can read the course.")
+    _say("\n".join(["", *desk.checked(course)]))
 
 
 def _user() -> str:

@@ -117,6 +117,21 @@ def test_the_doctor_names_the_walls(tmp_path: Path) -> None:
     said = python(tmp_path, "-m", "nbjudge", "doctor")
     assert "seccomp" in said
     assert "Enough for untrusted code." in said
+    assert f"no course: there is no nbgrader_config.py in {tmp_path}" in said
+
+
+@pytest.mark.slow
+def test_the_doctor_says_what_a_course_lacks_and_what_makes_it(tmp_path: Path) -> None:
+    root = small.make(tmp_path / "course")
+    written = (root / "source").rename(tmp_path / "source")
+    said = python(root, "-m", "nbjudge", "doctor")
+    assert "write source/NAME/NAME.ipynb" in said
+    assert "then `nbjudge generate NAME`.\n" in said
+    written.rename(root / "source")
+    told = "There is no gradebook yet: `nbjudge generate small` makes it, and what students get."
+    assert f"{told}\n" in python(root, "-m", "nbjudge", "doctor")
+    (root / "gradebook.db").touch()
+    assert told not in python(root, "-m", "nbjudge", "doctor")
 
 
 @pytest.mark.slow

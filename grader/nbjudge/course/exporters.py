@@ -20,8 +20,9 @@ from traitlets import Bool, Dict, Enum, Unicode
 from traitlets.config import Config
 
 from nbjudge.course.layout import write_whole
+from nbjudge.course.office import tables
 from nbjudge.course.office.lateness import Lateness
-from nbjudge.course.office.roster import EXPORTERS
+from nbjudge.course.office.roster import CANVAS, EXPORTERS, MOODLE
 from nbjudge.course.office.standings import Stage, Standing, standings
 from nbjudge.shown.text import printable
 
@@ -44,6 +45,10 @@ NO_NUMBER = (
 NOT_ENROLLED = (
     "neither name nor e-mail is known of %s: their rows are found by %s alone; `nbjudge roster` reads them from the "
     "file that Moodle exports"
+)
+OTHER_COLUMN = (
+    "the newest roster had nbgrader's ids in %r, and this file has them under %r; where that isn't meant, "
+    "--%s.student_id=COLUMN says another (%s)"
 )
 CURE = (
     "What waits for a person is graded in formgrader, under Manual Grading; --{exporter}.unfinished=True exports what "
@@ -166,6 +171,18 @@ class _ForTeachingPlatform(_Exporter):
     ).tag(config=True)
 
     numbered = False  # does the platform know an assignment by a number behind its title?
+    platform = ""
+    student_id: Any  # a column's name; each platform has its own
+
+    def export(self, gradebook: Gradebook) -> None:
+        """nbgrader's hook: ids go where the newest roster had them, unless the configuration names another column."""
+        known = tables.id_columns(gradebook.db).get(self.platform, self.student_id)
+        possible = type(self).class_traits()["student_id"].values
+        if known in possible and "student_id" not in self.config.get(type(self).__name__, ()):
+            self.student_id = known
+        if known != self.student_id:
+            self.log.warning(OTHER_COLUMN, known, self.student_id, type(self).__name__, ", ".join(possible))
+        super().export(gradebook)
 
     def points(self, one: Standing) -> float | None:
         """What to put into a cell."""
@@ -215,11 +232,13 @@ class CanvasCsv(_ForTeachingPlatform):
     from Canvas's own export), and by the column that `student_id` names.
     """
 
-    default_file = "canvas.csv"
+    platform, default_file = CANVAS, "canvas.csv"
     numbered = True
     section = Unicode("", help="Text of the Section column.").tag(config=True)
     student_id = Enum(
-        CANVAS_IDS, "SIS Login ID", help="The column of Canvas's that nbgrader's student ids belong in; a roster's too."
+        CANVAS_IDS,
+        "SIS Login ID",
+        help="The column of Canvas's that nbgrader's student ids belong in, if it isn't the newest roster's.",
     ).tag(config=True)
 
     def rows(
@@ -241,11 +260,11 @@ class CanvasCsv(_ForTeachingPlatform):
 class MoodleCsv(_ForTeachingPlatform):
     """Moodle's grade import from CSV: map `ID number` or `Email address` there, then each assignment to its item."""
 
-    default_file = "moodle.csv"
+    platform, default_file = MOODLE, "moodle.csv"
     student_id = Enum(
         ("ID number", "Username"),
         "ID number",
-        help="The column of Moodle's that nbgrader's student ids belong in; a roster's too.",
+        help="The column of Moodle's that nbgrader's student ids belong in, if it isn't the newest roster's.",
     ).tag(config=True)
 
     def title(self, name: str) -> str:

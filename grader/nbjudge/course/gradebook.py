@@ -7,7 +7,7 @@ moment leaves each submission recorded as a whole or not at all.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from math import isclose
@@ -26,7 +26,7 @@ from nbjudge.course.layout import Course, held_alone
 from nbjudge.course.naming import naming, written
 from nbjudge.course.office import tables
 from nbjudge.course.office.lateness import Lateness, seconds_late
-from nbjudge.course.office.roster import Enrolled
+from nbjudge.course.office.roster import Roster
 from nbjudge.course.office.standings import Standing, standings
 from nbjudge.course.office.tables import Attempt, Reading
 from nbjudge.errors import BusyError, CourseError, DiskFull, GradebookError
@@ -210,22 +210,27 @@ class Record:
         cells = [cell for book in self.assignment(assignment, 0).notebooks for cell in book.cells]
         return [cell.grade_id for cell in cells if cell.grade or cell.task]
 
-    def enrol(self, roster: Sequence[Enrolled]) -> tuple[list[str], list[str]]:
+    def id_columns(self) -> dict[str, str]:
+        """platform → the column in which its newest roster had the students' ids."""
+        return self._read(lambda: tables.id_columns(self._session))
+
+    def enrol(self, roster: Roster) -> tuple[list[str], list[str]]:
         """Students with their names as a roster has them: who is new, and of whom something has changed.
 
-        What the roster doesn't say stays, and nobody is taken out.
+        What the roster doesn't say stays, and nobody is taken out. Where it had the ids an export puts them again.
         """
         with _in_our_words(), self._transaction():
             known = {student.id: student for student in self._gradebook.students}
-            new = [one.student for one in roster if one.student not in known]
+            new = [one.student for one in roster.students if one.student not in known]
             changed = [
                 one.student
-                for one in roster
+                for one in roster.students
                 if one.student in known
                 and any(getattr(known[one.student], name) != value for name, value in one.known().items())
             ]
-            for one in roster:
+            for one in roster.students:
                 self._gradebook.update_or_create_student(one.student, **one.known())
+            tables.keep_id_column(self._session, roster.platform, roster.column)
         return new, changed
 
     # --- lateness

@@ -12,6 +12,7 @@ from nbjudge.course.office.astray import astray
 from nbjudge.course.office.requests import RegradeRequest
 from nbjudge.course.office.roster import Roster
 from nbjudge.course.office.standings import Stage, Standing
+from nbjudge.course.privacy import SQLITE, exposed, gradebook_files
 from nbjudge.errors import CourseError
 from nbjudge.pages.regrade import moves, rows
 from nbjudge.pages.screen import columns, late
@@ -19,6 +20,12 @@ from nbjudge.shown.text import counted
 
 MINUTES = "%Y-%m-%d %H:%M"
 NOTHING_MOVED = "No score moves."
+NO_COURSE = "\nOnly the machine was looked at, no course: {why}. A new course is a folder with that file in it."
+NOTHING_WRITTEN = (
+    "No assignment is there yet: write {place}/NAME/NAME.ipynb, mark its cells in JupyterLab (its right sidebar, "
+    "Create Assignment), then `nbjudge generate NAME`."
+)
+NOT_GENERATED = "There is no gradebook yet: `nbjudge generate {names}` makes it, and what students get."
 
 
 def until(said: str) -> datetime | None:
@@ -108,8 +115,9 @@ def demand_known(record: Record, student: str, assignment: str, question: str) -
 def enrolled(record: Record, roster: Roster) -> Iterator[str]:
     """Takes the roster over, and says whom it changed and whom it lacks."""
     known = set(record.students())
-    new, changed = record.enrol(roster.students)
+    new, changed = record.enrol(roster)
     yield f"{roster.platform}: {counted(len(roster.students), 'student')}, {len(new)} new, {len(changed)} changed"
+    yield f"ids by the column {roster.column!r}, kept for the next roster and the exports"
     for title, names in (("new", new), ("changed", changed)):
         if names:
             yield f"{title}: {', '.join(names)}"
@@ -118,3 +126,17 @@ def enrolled(record: Record, roster: Roster) -> Iterator[str]:
     yield from (f"left out: {said}" for said in roster.left_out)
     if roster.titles:
         yield "Canvas calls its assignments (for c.CanvasCsv.titles): " + "; ".join(roster.titles)
+
+
+def checked(course: Course) -> Iterator[str]:
+    """What of a course everybody on this machine can read, and what it lacks before anybody can be graded."""
+    if found := [str(path.relative_to(course.root)) for path in exposed(course)]:
+        yield f"Everybody on this machine can read {', '.join(found)}. Keep the course to yourself:"
+        yield f"  chmod 700 {course.root}"
+    else:
+        yield "Nobody else on this machine can read the course."
+    written = course.sources()
+    if not written:
+        yield NOTHING_WRITTEN.format(place=course.source)
+    elif course.db_url.startswith(SQLITE) and not gradebook_files(course):
+        yield NOT_GENERATED.format(names=" ".join(written))

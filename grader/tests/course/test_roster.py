@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 from nbgrader.api import Gradebook
+from nbgrader.plugins import ExportPlugin
+from traitlets.config import Config
 
 from nbjudge.__main__ import main
+from nbjudge.course.exporters import CanvasCsv, MoodleCsv
 from nbjudge.course.layout import Course, held_alone
 from nbjudge.course.office.requests import Requests
 from nbjudge.course.office.roster import Enrolled, read_roster
@@ -129,6 +132,7 @@ def test_the_command_takes_over_what_is_said_and_keeps_the_rest(root: Path, caps
     assert said[0].startswith(f"The gradebook as it was: {root / '.grader' / 'backups'}")
     assert said[1:] == [
         "Canvas: 2 students, 1 new, 1 changed",
+        "ids by the column 'SIS Login ID', kept for the next roster and the exports",
         "new: bo",
         "changed: ada",
         "in the gradebook and not in the file (they stay): zoe",
@@ -159,6 +163,40 @@ def test_the_export_s_column_is_the_roster_s(root: Path, capsys: pytest.CaptureF
     assert "no column 'Username'" in capsys.readouterr().err
 
 
+def test_a_column_said_once_is_known_to_the_next_roster_and_the_exports(
+    root: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert main(["roster", str(written(root, CANVAS)), "--id", "SIS User ID"]) == 0
+    assert main(["roster", str(written(root, CANVAS.replace("101", "111")))]) == 0
+    assert "changed: S1" in capsys.readouterr().out
+    assert exported(root, CanvasCsv, caplog) == ("SIS User ID", [])
+    assert exported(root, CanvasCsv, caplog, student_id="ID") == (
+        "ID",
+        [
+            "the newest roster had nbgrader's ids in 'SIS User ID', and this file has them under 'ID'; where that "
+            "isn't meant, --CanvasCsv.student_id=COLUMN says another (ID, SIS User ID, SIS Login ID)"
+        ],
+    )
+    assert (
+        main(["roster", str(written(root, MOODLE.replace("cy;", "cy;cy@example.org"))), "--id", "Email address"]) == 0
+    )
+    where, (said,) = exported(root, MoodleCsv, caplog)
+    assert where == "ID number"
+    assert "ids in 'Email address', and this file has them under 'ID number'" in said
+
+
+def exported(
+    root: Path, exporter: type[ExportPlugin], caplog: pytest.LogCaptureFixture, **configured: str
+) -> tuple[str, list[str]]:
+    """The column that an export puts the ids in, and what it says of that."""
+    caplog.clear()
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "autograd101") as book:
+        asked = exporter(to=str(root / "out.csv"), config=Config({exporter.__name__: configured}))
+        asked.export(book)
+    book.engine.dispose()
+    return asked.student_id, [said for said in caplog.messages if "newest roster" in said]
+
+
 def test_a_roster_that_names_nobody_who_handed_in_brings_no_phantoms(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,8 +206,7 @@ def test_a_roster_that_names_nobody_who_handed_in_brings_no_phantoms(
     assert main(["roster", str(written(root, CANVAS))]) == 2
     said = capsys.readouterr().err
     assert "its students are ada, bo by the column 'SIS Login ID', and S1, S9 handed in" in said
-    assert 'c.CanvasCsv.student_id = "COLUMN"' in said
-    assert "--id COLUMN (the file has Student, ID, SIS User ID, SIS Login ID, Section" in said
+    assert "say --id COLUMN (the file has Student, ID, SIS User ID, SIS Login ID, Section" in said
     assert "`nbgrader db student remove ID`" in said
     assert students(root) == before
     assert not (root / ".grader" / "backups").exists()

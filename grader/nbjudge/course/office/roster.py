@@ -2,7 +2,8 @@
 
 Canvas: *Grades, Export*. Moodle: *Participants, Download as CSV*, or a grade export. nbgrader's student id is the name
 under which students hand in (on a hub, their user name). The column that holds it is the one that an export puts it in:
-`student_id` of the exporters, which `nbjudge.course.exporters.id_columns` reads; `--id` says another for once.
+`--id` says it, and the gradebook keeps it for the next roster and the exports; `student_id` of the exporters, which
+`nbjudge.course.exporters.id_columns` reads, says it for a course whose configuration is to be the place.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from nbjudge.errors import CourseError
 from nbjudge.shown.text import printable
 
 CANVAS, MOODLE = "Canvas", "Moodle"
-EXPORTERS = {CANVAS: "CanvasCsv", MOODLE: "MoodleCsv"}  # whose `student_id` names the column
+EXPORTERS = {CANVAS: "CanvasCsv", MOODLE: "MoodleCsv"}  # whose `student_id` may name the column
 ID_COLUMNS = {CANVAS: ("SIS Login ID", "SIS User ID", "ID"), MOODLE: ("Username", "ID number", "Email address")}
 FIRST, LAST = ("First name", "Firstname", "Given name"), ("Last name", "Surname", "Lastname")
 NOBODY = (
     "{path} names nobody who has handed in: its students are {found} by the column {column!r}, and {known} handed in. "
-    "If another column has nbgrader's ids, name it in nbgrader_config.py, for the roster and the exports: "
-    'c.{exporter}.student_id = "COLUMN", or for this once --id COLUMN (the file has {header}). If it is the right one, '
-    "--id {column!r}. A student that a wrong column has brought goes by `nbgrader db student remove ID`"
+    "If another column has nbgrader's ids, say --id COLUMN (the file has {header}), which the exports then go by too. "
+    "If it is the right one, --id {column!r}. A student that a wrong column has brought goes by "
+    "`nbgrader db student remove ID`"
 )
 MOST_NAMED = 4
 EMAIL = ("Email address", "Email", "E-mail address")
@@ -108,9 +109,8 @@ def demand_somebody(roster: Roster, handed_in: Collection[str], path: Path) -> N
     found = [one.student for one in roster.students]
     if not found or not handed_in or set(found) & set(handed_in):
         return
-    exporter = EXPORTERS[roster.platform]
     said = {"found": _some(found), "known": _some(sorted(handed_in)), "header": ", ".join(roster.header[:12])}
-    raise CourseError(NOBODY.format(path=path, column=roster.column, exporter=exporter, **said))
+    raise CourseError(NOBODY.format(path=path, column=roster.column, **said))
 
 
 def _some(names: Sequence[str]) -> str:

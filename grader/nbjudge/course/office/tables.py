@@ -1,4 +1,7 @@
-"""The grader's own rows in the gradebook: which Result a grade is from, which text a person read, time and attempts."""
+"""The grader's own rows in the gradebook: which Result a grade is from, which text a person read, time and attempts.
+
+And in which column of the platform's the newest roster had nbgrader's ids, where an export puts them again.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     delete,
     func,
     insert,
@@ -46,6 +50,9 @@ ATTEMPTS = _table(
     Column("recorded", DateTime, nullable=False),
     Column("points", Float),  # none: refused
     Column("possible", Float),
+)
+ID_COLUMNS = Table(
+    "grader_id_columns", METADATA, Column("platform", String(16), primary_key=True), Column("name", Text)
 )
 
 
@@ -130,6 +137,19 @@ def extend(session: Any, student: str, assignment: str, until: datetime | None) 
     session.execute(delete(EXTENSIONS).where(*_of(EXTENSIONS, student, assignment)))
     if until is not None:
         session.execute(insert(EXTENSIONS).values(student=student, assignment=assignment, until=until))
+
+
+def id_columns(session: Any) -> dict[str, str]:
+    """platform → the column that had nbgrader's ids; none where the gradebook has never been opened by us."""
+    if not inspect(session.connection()).has_table(ID_COLUMNS.name):
+        return {}
+    return dict(session.execute(select(ID_COLUMNS.c.platform, ID_COLUMNS.c.name)).all())
+
+
+def keep_id_column(session: Any, platform: str, name: str) -> None:
+    """In place of the one that was known."""
+    session.execute(delete(ID_COLUMNS).where(ID_COLUMNS.c.platform == platform))
+    session.execute(insert(ID_COLUMNS).values(platform=platform, name=name))
 
 
 def attempts(session: Any, assignment: str) -> Iterator[Attempt]:
