@@ -30,6 +30,10 @@ OVERRIDE = (
     "To override: formgrader, Manual Grading, {assignment}, the notebook, {student}. A score entered there counts "
     "instead of the grader's, and stays when the submission is graded again."
 )
+HIDDEN = (
+    "A student's page has what a hidden test asked after the due date. Without a date it has what the test's `assert` "
+    "says by a message; c.FeedbackPages.hold_back = False in nbgrader_config.py shows it at once."
+)
 NOT_KEPT = "What the judge said is not kept any more; `nbjudge autograde {assignment} --student {student}`"
 
 
@@ -220,6 +224,8 @@ def explain(standing: Standing, result: Result | None) -> str:
         lines += [*_question(score, outcomes.get(score.grade_id), ran.get(score.notebook, [])), ""]
     if result and (said := list(attention(result))):
         lines += ["Also:", *(f"  {line}" for line in said), ""]
+    if any(one.hidden and one.reproduce for one in outcomes.values()):
+        lines += [HIDDEN, ""]
     return "\n".join([*lines, OVERRIDE.format(assignment=standing.assignment, student=standing.student)])
 
 

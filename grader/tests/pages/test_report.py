@@ -19,7 +19,7 @@ from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.items import FEWEST, QuestionStatistics, items
 from nbjudge.pages.regrade import moves, rows
 from nbjudge.pages.report import KINDS, page
-from nbjudge.pages.screen import columns, explain, summary, table
+from nbjudge.pages.screen import HIDDEN, columns, explain, summary, table
 from nbjudge_tests.classroom import small
 from nbjudge_tests.classroom.commands import nbgrader, python
 
@@ -300,6 +300,7 @@ def test_why_names_the_line_of_the_test_that_failed_a_hidden_one_too(line: int, 
     said = explain(standing("bo", score("q1", 0.0)), ran).splitlines()
     assert f"    line {line} of the test{', hidden from students' * hidden}: {text}" in said
     assert "        most = 30" in said, "which turn of the loop"
+    assert (HIDDEN in said) is hidden, "what its student reads of it"
 
 
 def test_why_says_both_what_the_test_said_and_how_the_answer_above_it_ended() -> None:

@@ -432,6 +432,13 @@ def test_no_hidden_line_and_no_value_of_one_helps_to_run_an_open_one(zygote: Zyg
     assert (outcome.hidden, outcome.reproduce) == (False, "")
 
 
+def test_a_hidden_test_names_its_input_where_its_author_lets_it(zygote: Zygote) -> None:
+    source = '### BEGIN HIDDEN TESTS\nfor n in (2, 5):\n    assert f(n) == 2, f"f({n}) is wrong"\n### END HIDDEN TESTS'
+    assert only(run(zygote, answer("f = lambda x: x"), check(source))).message == "AssertionError: f(5) is wrong"
+    bare = source.replace(', f"f({n}) is wrong"', "")
+    assert only(run(zygote, answer("f = lambda x: x"), check(bare))).message == "A check of this question doesn't hold."
+
+
 DOUBLE = "def double(x): return x + x"
 ASKED = """assert double(2) == 4
 ### BEGIN HIDDEN TESTS
