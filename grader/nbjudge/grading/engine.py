@@ -144,7 +144,7 @@ def _graded(
     if assignment.effects is not None:
         document["metadata"]["effects"] = assignment.effects.get(notebook.name, {})
     ran = run(document, {**submission.files, **assignment.files}, assignment)
-    outcomes = tuple(questions.outcomes(document, notebook, ran.outcomes))
+    outcomes = tuple(questions.outcomes(document, notebook, ran))
     comments = dict(questions.comments(document, notebook))
     answers = questions.answers(document, notebook, submission.files)
     notes = (

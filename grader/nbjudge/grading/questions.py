@@ -23,6 +23,7 @@ from nbjudge.model import (
     Assignment,
     Effects,
     Ending,
+    Executed,
     Graded,
     Notebook,
     Outcome,
@@ -45,6 +46,8 @@ ONLY_BY_A_CHANGE = (
     "leaves alone. With arguments of its own it doesn't pass: a person has to look."
 )
 MEANS_NO_ANSWER = frozenset({Ending.FAILED, Ending.CRASHED, Ending.NOT_REACHED})
+LACKS_AN_ANSWER = frozenset({Ending.FAILED, Ending.NOT_ANSWERED})
+STOPPED = "Code cell {number} took longer than a cell may, and was stopped, so this test lacks what it gives."
 REFERENCE = "the reference answer"  # in place of a student's name; it never gets into the gradebook
 VARIANTS = 5  # students that it is handed in by, where questions draw numbers for each
 DRAWS = re.compile(r"\bvariant\(|NBJUDGE_STUDENT")
@@ -77,15 +80,17 @@ def carrying_points(notebook: Notebook) -> list[SourceCell]:
     return [cell for cell in notebook.cells if cell.grade or cell.task]
 
 
-def outcomes(document: Mapping[str, Any], notebook: Notebook, verdicts: Iterable[Outcome]) -> Iterable[Outcome]:
+def outcomes(document: Mapping[str, Any], notebook: Notebook, ran: Executed) -> Iterable[Outcome]:
     """One per question, in the course's order: the judge's for tests, nbgrader's meaning for written answers."""
-    judged = {outcome.grade_id: outcome for outcome in verdicts}
-    blank = unchanged(document, notebook)
+    judged = {outcome.grade_id: outcome for outcome in ran.outcomes}
+    blank, slow = unchanged(document, notebook), stopped(ran.notebook)
     for cell, answers in _asked(notebook):
         if cell.task or cell.solution:
             yield _by_hand(cell, empty=cell.grade_id in blank)
         else:
-            yield _verdict(cell, judged.get(cell.grade_id), empty=bool(answers) and set(answers) <= blank)
+            found = _verdict(cell, judged.get(cell.grade_id), empty=bool(answers) and set(answers) <= blank)
+            late = [slow[name] for name in (*answers, cell.grade_id) if name in slow]
+            yield _late(found, late[0]) if late and found.kind in LACKS_AN_ANSWER else found
 
 
 def _asked(notebook: Notebook) -> Iterator[tuple[SourceCell, tuple[str, ...]]]:
@@ -171,6 +176,22 @@ def _verdict(cell: SourceCell, outcome: Outcome | None, *, empty: bool) -> Outco
         return Outcome(cell.grade_id, Ending.GRADER_FAILURE, None, cell.points, "the judge gave no verdict")
     kind = Ending.NOT_ANSWERED if empty and outcome.kind in MEANS_NO_ANSWER else outcome.kind
     return replace(outcome, kind=kind, max_points=cell.points)
+
+
+def _late(outcome: Outcome, number: int) -> Outcome:
+    """A test fails on what an answer that was stopped hasn't bound: by its own words nobody would know why."""
+    return replace(outcome, kind=Ending.TIMED_OUT, message=STOPPED.format(number=number))
+
+
+def stopped(executed: Mapping[str, Any]) -> dict[str, int]:
+    """The cells that were stopped, and their numbers: one of the student's own by the marked one that follows it."""
+    found, waiting = {}, 0
+    for number, cell in counted_cells(executed.get("cells", ())):
+        if any(one["output_type"] == "error" and one["ename"] == CELL_TIMEOUT for one in cell.get("outputs", ())):
+            waiting = waiting or number
+        if (name := grade_id(cell)) and waiting:
+            found[name], waiting = waiting, 0
+    return found
 
 
 def comments(document: Mapping[str, Any], notebook: Notebook) -> Iterable[tuple[str, str | None]]:

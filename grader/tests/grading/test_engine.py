@@ -395,6 +395,30 @@ def test_the_key_moves_with_each_input_and_with_nothing_else() -> None:
     assert key(handed_in(*COMPLETE), ASSIGNMENT) == keys[0]
 
 
+LOOP = "while True:\n    pass"
+
+
+@pytest.mark.parametrize(
+    ("cells", "ended"),
+    [
+        ([cell(f"{LOOP}\ndef f(x):\n    return x", "f")], Ending.TIMED_OUT),
+        ([cell(LOOP), cell(STUB, "f")], Ending.TIMED_OUT),
+        ([cell(LOOP, "setup"), cell("f = lambda x: x", "f"), cell(LOOP, "why")], Ending.PASSED),
+        ([cell("f = lambda x: x", "f"), cell(LOOP)], Ending.PASSED),
+    ],
+)
+def test_a_question_whose_answer_never_ends_has_timed_out(
+    cells: list[dict[str, Any]], ended: Ending, zygote: Zygote
+) -> None:
+    short = replace(ASSIGNMENT, limits=Limits(cell_s=1.0))
+    outcome = grade(
+        handed_in(*cells, cell("", "f_test")), short, partial(run_notebook, zygote), give_up=False
+    ).outcomes[0]
+    assert outcome.kind is ended
+    if ended is Ending.TIMED_OUT:
+        assert outcome.message.startswith("Code cell 2 took longer than a cell may, and was stopped")
+
+
 def test_the_real_judge_graded_through_the_engine(zygote: Zygote) -> None:
     judge = partial(run_notebook, zygote)
     result = grade(handed_in(*COMPLETE), ASSIGNMENT, judge, give_up=True)
