@@ -39,6 +39,10 @@ KINDS: Mapping[str, tuple[str, str]] = {  # ground and letters; a pattern and it
     Ending.BY_HAND: ("#bee3f8", "#1a202c"),
 }
 WAITING = "waiting for a person"  # what a bar calls answers that a person has yet to read
+WAIT = (
+    "{answers} for a person ({questions}): score them in formgrader, Manual Grading, {assignment}. Then "
+    "`nbgrader generate_feedback {assignment}` and `nbgrader export` have the scores too."
+)
 STYLE = """
 :root { color-scheme: light dark; --fg: #1a202c; --bg: #fff; --mut: #4a5568; --bd: #d5dbe2; --sub: #f3f5f8;
   --lk: #1f5aa8; --bar: #2b6cb0 }
@@ -296,9 +300,22 @@ def _looked_at(handed_in: Sequence[Standing], results: Mapping[str, Result], pla
         for one in handed_in
         for why in _reasons(one, results.get(one.student))
     ]
-    if not rows:
-        return "<h2>To be looked at</h2><p class=none>Nobody.</p>"
-    return f"<h2>To be looked at</h2>{_table('w', WATCHED, rows, wraps=True)}"
+    waiting = _waiting(handed_in)
+    table = _table("w", WATCHED, rows, wraps=True) if rows else "" if waiting else "<p class=none>Nobody.</p>"
+    return f"<h2>To be looked at</h2>{waiting}{table}"
+
+
+def _waiting(handed_in: Sequence[Standing]) -> str:
+    """The answers that a person has yet to score, and where that is done."""
+    scores = [score for one in handed_in if one.state is Stage.WAITS for score in one.scores if score.waits]
+    if not scores:
+        return ""
+    said = WAIT.format(
+        answers=counted(len(scores), "answer waits", "answers wait"),
+        questions=", ".join(dict.fromkeys(printable(score.grade_id) for score in scores)),
+        assignment=handed_in[0].assignment,
+    )
+    return f"<p>{escape(said)}</p>"
 
 
 def _reasons(one: Standing, result: Result | None) -> Iterator[str]:

@@ -90,6 +90,14 @@ def test_the_page_counts_the_class() -> None:
     assert "suspicious" in seen.text
 
 
+def test_answers_that_wait_are_counted_where_somebody_looks_for_work_with_the_place_to_do_it() -> None:
+    both = [standing(name, score("q1", 2.0), score("q2", None, waits=True)) for name in ("ada", "bo")]
+    for class_, told in ((both, "2 answers wait"), (both[:1], "1 answer waits")):
+        text = Tags(page("ps1", class_, {one.student: result(one.student, PASSED, WRITTEN) for one in class_})).text
+        assert f"To be looked at{told} for a person (q2): score them in formgrader, Manual Grading, ps1." in text
+        assert "Nobody." not in text
+
+
 def test_a_failure_of_the_grader_s_is_to_be_looked_at_until_a_person_has_scored_it() -> None:
     lost = Outcome("q1", Ending.GRADER_FAILURE, None, 2.0, "The judge itself failed: KeyError: 1\nmore")
     ran = {"ada": result("ada", lost)}
