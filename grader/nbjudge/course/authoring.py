@@ -107,7 +107,9 @@ def _of_grade_ids(notebook: str, document: Mapping[str, Any]) -> Iterator[Remark
         name = marks.get("grade_id") if isinstance(marks, Mapping) and any(map(marks.get, FLAGS)) else None
         if isinstance(name, str) and name in seen:
             what = f"cell {seen[name]} has the same grade_id"
-            yield Remark(notebook, f"cell {number} ({name!r})", 0, what, "give each marked cell a name of its own")
+            yield Remark(
+                notebook, f"cell {number} ({name!r})", 0, what, "give each marked cell a name of its own, in its ID"
+            )
         elif isinstance(name, str):
             seen[name] = number
 
@@ -143,7 +145,7 @@ def _of_points(points: Any) -> Iterator[Said]:
         number = math.nan
     if not math.isfinite(number) or number < 0:
         said = "it has no points" if points is None else f"its points are {points!r}"
-        yield 0, said, "write a number from 0 upwards", True
+        yield 0, said, "write a number from 0 upwards into its Points", True
 
 
 def _of_regions(text: str, marks: Mapping[str, Any]) -> Iterator[Said]:

@@ -17,12 +17,21 @@ from nbgrader.converters.base import NbGraderException
 from nbjudge.course import privacy
 from nbjudge.course.layout import Course, checked_name
 from nbjudge.errors import CourseError
+from nbjudge.shown.text import counted
 
+MADE = (
+    "{name}: {questions}, {points}, in the gradebook; {released}. What students hand in goes into {submitted}, then "
+    "`nbjudge autograde {name}`"
+)
 DIFFERS = (
     "{name}: nothing was released: {released} differs from what the source makes ({notebooks}), which is newer, or "
     "somebody has written in the release; --force writes it anew, over what was written in it. The gradebook knows "
     "the source"
 )
+
+
+class NotReleased(NbGraderException):  # type: ignore[misc]  # nbgrader ships no types
+    """An author has something to mend: what, has been said, and this is how it goes on."""
 
 
 @dataclass(frozen=True)
@@ -42,30 +51,41 @@ def generate(converter: Any, course: Course, *, force: bool) -> Generated:
     if not course.folder(course.source, ".", name).is_dir():
         raise course.unknown(name)
     try:
-        return _generated(converter, name, force=force)
+        return _generated(converter, course, name, force=force)
     finally:
         privacy.close(course)
 
 
-def _generated(converter: Any, name: str, *, force: bool) -> Generated:
+def _generated(converter: Any, course: Course, name: str, *, force: bool) -> Generated:
     coursedir = converter.coursedir
     released = Path(coursedir.format_path(coursedir.release_directory, ".", name))
     if force or not released.is_dir():
         _run(converter, name)
-        return Generated(f"{name}: in the gradebook; released to {released}")
+        return Generated(_made(course, name, released, f"released to {released}"))
     with tempfile.TemporaryDirectory() as folder:
         coursedir.release_directory = folder
         _run(converter, name)
         stale = [path.name for path in sorted(Path(folder).rglob("*.ipynb")) if _differs(path, released / path.name)]
     if stale:
         return Generated(DIFFERS.format(name=name, released=released, notebooks=", ".join(stale)), stale=True)
-    return Generated(f"{name}: in the gradebook; {released} is up to date")
+    return Generated(_made(course, name, released, f"{released} is up to date"))
+
+
+def _made(course: Course, name: str, released: Path, where: str) -> str:
+    marks = [given or {} for path in released.rglob("*.ipynb") for *_, given in _cells(path)]
+    asked = [one for one in marks if one.get("grade") or one.get("task")]
+    points = counted(sum(float(one.get("points") or 0) for one in asked), "point")
+    submitted = course.folder(course.submitted, "STUDENT", name).relative_to(course.root)
+    questions = counted(len(asked), "question")
+    return MADE.format(name=name, questions=questions, points=points, released=where, submitted=submitted)
 
 
 def _run(converter: Any, name: str) -> None:
     converter.force = True
     try:
         converter.start()
+    except NotReleased as error:
+        raise CourseError(str(error)) from error
     except (NbGraderException, SystemExit) as error:
         raise CourseError(f"nbgrader can't generate {name}: {error}; what it said is above") from error
 

@@ -18,10 +18,12 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import IncludeHeaderFooter, InstantiateTests, SaveCells
 
 from nbjudge.course.authoring import Remark, called, of_names, of_source
+from nbjudge.course.generate import NotReleased
 from nbjudge.errors import CourseError, GraderError
 from nbjudge.model import Assignment
+from nbjudge.shown.text import counted
 
-STOPPED = "{count} to be mended in {name}; nothing was released"
+STOPPED = "{name} isn't generated, and nothing was released: mend {what}, which is named above, and generate it again"
 TAKEN_BACK = "{name}: what was released before is taken back, too: the gradebook has the tests of the new source"
 TEMPLATES = Path(nbgrader.__file__).parent / "docs" / "source" / "user_guide" / "autotests.yml"
 NO_TEMPLATES = (
@@ -107,7 +109,8 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
             stopping += one.stops
             (self.log.error if one.stops else self.log.warning)("%s", one)
         if stopping:
-            raise NbGraderException(STOPPED.format(count=stopping, name=self.coursedir.assignment_id))
+            what = counted(stopping, "thing")
+            raise NotReleased(STOPPED.format(what=what, name=self.coursedir.assignment_id))
 
     def _try_answers(self) -> None:
         try:
@@ -115,7 +118,9 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
                 self.log.warning("%s", sentence)
         except CourseError as error:
             self.log.error("%s", error)  # noqa: TRY400 -- a sentence for the author; the traceback says nothing more
-            raise NbGraderException(STOPPED.format(count="something", name=self.coursedir.assignment_id)) from error
+            raise NotReleased(
+                STOPPED.format(what="the test or its answer", name=self.coursedir.assignment_id)
+            ) from error
         except GraderError as error:
             self.log.warning("The instructor's own answers couldn't be tried: %s", error)
 

@@ -25,7 +25,11 @@ def test_a_release_stays_as_it_is_until_it_is_to_be_renewed(tmp_path: Path, monk
     root = small.make(tmp_path / "course")
     monkeypatch.chdir(root)
     assert main(["generate", small.NAME]) == 0
-    assert "released to" in capsys.readouterr().out
+    released = root / "release" / "en" / small.NAME
+    assert capsys.readouterr().out == (
+        f"small: 5 questions, 12 points, in the gradebook; released to {released}. What students hand in goes into "
+        "submitted/STUDENT/small, then `nbjudge autograde small`\n"
+    )
     source = min((root / "source" / small.NAME).glob("*.ipynb"))
     release = root / "release" / "en" / small.NAME / source.name
     before = release.read_bytes()

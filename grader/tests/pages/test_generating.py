@@ -75,15 +75,15 @@ BY_ITSELF = {  # what is wrong: a master, what is said of it
     ),
     "points that aren't a number": (
         marked(grade=True, solution=False, locked=True, grade_id="q", points="abc"),
-        "ps1.ipynb, cell 'q': its points are 'abc'. Write a number from 0 upwards.",
+        "ps1.ipynb, cell 'q': its points are 'abc'. Write a number from 0 upwards into its Points.",
     ),
     "no points": (
         marked(grade=True, solution=False, locked=True, grade_id="q"),
-        "ps1.ipynb, cell 'q': it has no points. Write a number from 0 upwards.",
+        "ps1.ipynb, cell 'q': it has no points. Write a number from 0 upwards into its Points.",
     ),
     "points below zero": (
         marked(grade=True, solution=True, locked=False, grade_id="q", points=-1),
-        "ps1.ipynb, cell 'q': its points are -1. Write a number from 0 upwards.",
+        "ps1.ipynb, cell 'q': its points are -1. Write a number from 0 upwards into its Points.",
     ),
     "a flag that is none": (
         marked(grade="yes", solution=False, locked=True, grade_id="q", points=1),
@@ -95,7 +95,8 @@ BY_ITSELF = {  # what is wrong: a master, what is said of it
     ),
     "one grade_id twice": (
         marked(grade=False, solution=True, locked=False, grade_id="double"),
-        "ps1.ipynb, cell 3 ('double'): cell 1 has the same grade_id. Give each marked cell a name of its own.",
+        "ps1.ipynb, cell 3 ('double'): cell 1 has the same grade_id. Give each marked cell a name of its own, in its "
+        "ID.",
     ),
     "a test in a text cell": (
         marked(text=True, grade=True, solution=False, locked=True, grade_id="q", points=1),
