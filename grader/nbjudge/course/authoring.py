@@ -27,6 +27,13 @@ REGIONS = (  # with the mark of the cells that they belong into, and what nbgrad
 )
 TO_CHANGE = re.compile(r"\b(chang|edit|replac|adjust|modif|fill|your|try|todo)", re.IGNORECASE)
 BODY_IS_PYTHON = re.compile(r"^%%(time|timeit|capture|prun)\b[^\n]*\n")
+CUT_OUT = re.compile(r"^[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)
+ASKING = re.compile(r"[?\uff1f]\W*$", re.MULTILINE)
+NO_PROMPT = "nothing of this text is released, so students see no question, unless a text cell above asks it"
+NO_PROMPT_CURE = (
+    "ask it in a text cell above, or let it stand here before `### BEGIN SOLUTION`, with `### END SOLUTION` behind the "
+    "answer"
+)
 UNKNOWN = "the test reads {name!r}, which neither the release nor an answer gives a value"
 UNKNOWN_CURE = "correct its spelling, import it, or define it in the test or in a cell that students are given"
 CONSTANT = "{name!r} looks like something that students are to change, but this is no answer: tests see it as released"
@@ -73,7 +80,7 @@ class Remark:
 
 def of_source(notebook: str, document: Mapping[str, Any]) -> list[Remark]:
     """What a source notebook shows by itself: marks that nbgrader can't read, and cells that aren't Python."""
-    found = [*_of_grade_ids(notebook, document)]
+    found = [*_of_grade_ids(notebook, document), *_of_prompts(notebook, document["cells"])]
     python = _is_python(document)
     for number, cell in enumerate(document["cells"], start=1):
         marks = cell["metadata"].get("nbgrader")
@@ -112,6 +119,29 @@ def _of_grade_ids(notebook: str, document: Mapping[str, Any]) -> Iterator[Remark
             )
         elif isinstance(name, str):
             seen[name] = number
+
+
+def _of_prompts(notebook: str, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
+    """Free texts whose question is taken out with the answer, or stands nowhere."""
+    before: Mapping[str, Any] | None = None
+    for number, cell in enumerate(cells, start=1):
+        if _is_free_text(cell):
+            text = _text(cell)
+            left = CUT_OUT.sub("", text) if CUT_OUT.search(text) else ""
+            asked = before is not None and (_is_free_text(before) or _asks(before))
+            if text.strip() and not left.strip() and (not asked or ASKING.search(text)):
+                yield Remark(notebook, called(number, _marks(cell)), 0, NO_PROMPT, NO_PROMPT_CURE, stops=False)
+        before = cell
+
+
+def _is_free_text(cell: Mapping[str, Any]) -> bool:
+    return cell["cell_type"] == "markdown" and bool(_marks(cell).get("grade") and _marks(cell).get("solution"))
+
+
+def _asks(cell: Mapping[str, Any]) -> bool:
+    """Has this text cell more to say than a heading?"""
+    lines = [line for line in _text(cell).splitlines() if line.strip()] if cell["cell_type"] == "markdown" else []
+    return any(not line.startswith("#") or ASKING.search(line) for line in lines)
 
 
 def _of_marks(marks: Any, cell_type: str) -> Iterator[Said]:

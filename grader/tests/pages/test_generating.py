@@ -143,6 +143,34 @@ def test_an_end_that_stands_twice_stops_nothing_where_nothing_stands_between() -
     assert (one.line, one.what, one.stops) == (6, "'END SOLUTION' without 'BEGIN SOLUTION'", True)
 
 
+WHY = {"grade_id": "why", "grade": True, "solution": True, "points": 2}
+REGION = "### BEGIN SOLUTION\n{}\n### END SOLUTION"
+
+
+@pytest.mark.parametrize(
+    ("above", "written", "warned"),
+    [
+        (None, "Why?", True),
+        (None, "Since it repeats.", True),
+        (None, REGION.format("Why?\nSince it repeats."), True),
+        (None, f"Why?\n\n{REGION.format('Since it repeats.')}", False),
+        ("## Question 3", "Explain it.", True),
+        ("## Why does it repeat?", "It does.", False),
+        ("Explain it.", "It does.", False),
+        ("Now a text.", "Why does it repeat?\n\n* It does.", True),
+        ("Explain it.", "", False),
+    ],
+)
+def test_a_question_that_is_taken_out_with_its_answer(above: str | None, written: str, warned: bool) -> None:
+    made = master()
+    made.cells += [new_markdown_cell(above)] if above else []
+    made.cells.append(new_markdown_cell(written, metadata={"nbgrader": WHY}))
+    said = of_source("ps1", made)
+    assert [(str(one).partition(": nothing of this text is released")[0], one.stops) for one in said] == [
+        ("ps1.ipynb, cell 'why'", False)
+    ] * warned
+
+
 def test_a_broken_example_may_be_given() -> None:
     (one,) = of_source("ps1", master(ANSWER, TEST, new_code_cell("mend this:")))
     assert not one.stops
