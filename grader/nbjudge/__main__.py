@@ -433,6 +433,8 @@ def _judge(options: argparse.Namespace) -> int:
 
     tests = single.tests_in(Path(options.tests))
     reference = single.answer_in(Path(options.reference)) if options.reference else None
+    for said in single.passed_by(tests, reference):
+        _say(f"nbjudge: {options.tests}, {said}", sys.stderr)
     texts = [*(test.code for test in tests), *(reference or ())]
     preload = [*preloads(texts), *(name for name in options.preload.split(",") if name)]
     full = True

@@ -21,6 +21,7 @@ from typing import Any
 import nbformat
 
 from nbjudge.course import intake
+from nbjudge.course.authoring import of_checks
 from nbjudge.course.naming import Written, naming, plain
 from nbjudge.course.restore import sealed
 from nbjudge.errors import CourseError
@@ -227,6 +228,16 @@ def tests_in(path: Path) -> list[GradedTest]:
     if not tests:
         raise CourseError(f"{path} holds no test: in a Python file each begins with a line `# %% name (2 points)`")
     return tests
+
+
+def passed_by(tests: Sequence[GradedTest], reference: Sequence[str] | None) -> list[str]:
+    """What the tests' author should know: the checks that an answer may come past, each as a sentence."""
+    answers = [(text, {"grade_id": ANSWER, "solution": True}) for text in reference or ()]
+    asked = [(test.code, {"grade_id": test.name, "grade": True}) for test in tests]
+    cells = [
+        {"cell_type": "code", "source": text, "metadata": {"nbgrader": marks}} for text, marks in [*answers, *asked]
+    ]
+    return [one.said for one in of_checks(NAME, cells)]
 
 
 def _points(given: Any, path: Path) -> float:

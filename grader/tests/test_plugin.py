@@ -31,6 +31,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from nbjudge.course.gradebook import Record
 from nbjudge.course.layout import Course
+from nbjudge.course.restore import released
 from nbjudge.plugin import SandboxedAutograde, install
 from nbjudge_tests.classroom import commands, small
 from nbjudge_tests.classroom.commands import ENVIRONMENT, python
@@ -164,6 +165,14 @@ def test_validate_says_what_it_has_seen_and_what_comes_later(generated: Path, tm
     assert "a person reads 1 answer, worth 3 points." in said
     stub = generated / "submitted" / "nora" / small.NAME / "coding.ipynb"
     assert "VALIDATION FAILED" in commands.nbgrader(generated, "validate", str(stub))
+    book = nbformat.read(generated / "source" / small.NAME / "coding.ipynb", as_version=4)
+    book.cells = book.cells[:4]
+    book.cells[3].source += "\nif isinstance(double(2), int):\n    assert double(2) == 4"
+    for text, told in ((book.cells[3].source, True), (released(book.cells[3].source), False)):
+        book.cells[3].source, book.cells[2].source = text, "def double(x): return 2 * x"
+        nbformat.write(book, tmp_path / "own.ipynb")
+        said = " ".join(commands.nbgrader(generated, "validate", str(tmp_path / "own.ipynb")).split())
+        assert ("cell 'double_test', line 7: an answer that goes another way at line 6 than yours" in said) is told
 
 
 def configuration() -> Config:

@@ -137,6 +137,18 @@ def test_the_command_prints_a_line_of_json_for_each_answer(tmp_path: Path, capsy
     assert "holds no test" in capsys.readouterr().err
 
 
+def test_an_author_is_told_once_of_a_check_that_an_answer_comes_past(tmp_path: Path, capsys) -> None:
+    tests, answer = tmp_path / "tests.py", tmp_path / "answer.py"
+    tests.write_text("# %% three\nout = square(3)\nif isinstance(out, int):\n    assert out == 9\n")
+    answer.write_text("def square(x):\n    return x * x\n")
+    command = ["judge", str(tests), str(answer), str(answer), "--i-trust-these-students"]
+    for more in ([], ["--reference", str(answer)]):
+        main([*command, *more])
+        said = capsys.readouterr()
+        assert len(said.out.splitlines()) == 2
+        assert said.err.count(f"{tests}, cell 'three', line 3: an answer that goes another way at line 2 than") == 1
+
+
 def test_an_answer_that_is_no_text_is_refused(judge: Judge, tmp_path: Path) -> None:
     verdict = judge("x = '\ud800'", TESTS)
     assert "Unicode" in str(verdict["refusal"]) or "UTF-8" in str(verdict["refusal"])
