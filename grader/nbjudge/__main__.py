@@ -217,11 +217,11 @@ def _converter(options: argparse.Namespace) -> SandboxedAutograde:
 
 def _prove(options: argparse.Namespace) -> int:
     from nbjudge.grading.prove import legend, table
-    from nbjudge.pages.screen import columns
+    from nbjudge.pages.screen import columns, turned
     from nbjudge.plugin import converter_for
 
     found = converter_for(options.name, student="*").proof()
-    _say("\n".join([*columns(table(found)), "", *legend(), "", *found.closing()]))
+    _say("\n".join([*columns(turned(table(found))), "", *legend(), "", *found.closing()]))
     return SOME_NOT if found.open else ALL_GRADED
 
 

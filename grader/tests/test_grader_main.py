@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nbjudge.__main__ import NOT_INSTALLED, main
+from nbjudge.course.office.standings import Score, Standing
 from nbjudge.grading.batch import Entry
 from nbjudge.model import Ending, Graded, Outcome, Result
 from nbjudge.pages.screen import ProgressBar, table
@@ -39,6 +40,17 @@ def test_the_table_says_all_that_an_instructor_needs() -> None:
         "",
         "1 graded, 1 refused; 1.2 s of work",
     ]
+
+
+def test_after_the_totals_stands_what_a_person_has_to_read_and_where() -> None:
+    entries = [
+        Entry(name, Result("k", name, "ps1", None, (Graded("nb", "{}", DONE),)), standing=Standing(name, "ps1", scores))
+        for name, scores in (("ada", (Score("nb", "c", None, None, 0.0, 3.0, waits=True),)), ("bo", ()))
+    ]
+    assert table(entries).splitlines()[-1] == (
+        "1 answer waits for a person (c), to be scored in formgrader, Manual Grading, ps1. Then "
+        "`nbgrader generate_feedback ps1` and `nbgrader export` have the scores too."
+    )
 
 
 class Terminal(io.StringIO):

@@ -17,7 +17,7 @@ from nbjudge.course.office.standings import Stage, Standing
 from nbjudge.grading.questions import not_judged
 from nbjudge.model import Ending, Outcome, Result
 from nbjudge.pages.items import FEWEST, QuestionStatistics, items
-from nbjudge.pages.screen import SCORED_BY_HAND, attention, explain, late, suspicion
+from nbjudge.pages.screen import SCORED_BY_HAND, attention, explain, late, suspicion, waiting
 from nbjudge.shown.text import counted, printable
 
 SENTENCE = re.compile(r"^\s*Suggests\s+(M\d\d)\s+(\S.*)$")  # how a check's message puts a misconception right
@@ -39,10 +39,6 @@ KINDS: Mapping[str, tuple[str, str]] = {  # ground and letters; a pattern and it
     Ending.BY_HAND: ("#bee3f8", "#1a202c"),
 }
 WAITING = "waiting for a person"  # what a bar calls answers that a person has yet to read
-WAIT = (
-    "{answers} for a person ({questions}): score them in formgrader, Manual Grading, {assignment}. Then "
-    "`nbgrader generate_feedback {assignment}` and `nbgrader export` have the scores too."
-)
 STYLE = """
 :root { color-scheme: light dark; --fg: #1a202c; --bg: #fff; --mut: #4a5568; --bd: #d5dbe2; --sub: #f3f5f8;
   --lk: #1f5aa8; --bar: #2b6cb0 }
@@ -300,22 +296,9 @@ def _looked_at(handed_in: Sequence[Standing], results: Mapping[str, Result], pla
         for one in handed_in
         for why in _reasons(one, results.get(one.student))
     ]
-    waiting = _waiting(handed_in)
-    table = _table("w", WATCHED, rows, wraps=True) if rows else "" if waiting else "<p class=none>Nobody.</p>"
-    return f"<h2>To be looked at</h2>{waiting}{table}"
-
-
-def _waiting(handed_in: Sequence[Standing]) -> str:
-    """The answers that a person has yet to score, and where that is done."""
-    scores = [score for one in handed_in if one.state is Stage.WAITS for score in one.scores if score.waits]
-    if not scores:
-        return ""
-    said = WAIT.format(
-        answers=counted(len(scores), "answer waits", "answers wait"),
-        questions=", ".join(dict.fromkeys(printable(score.grade_id) for score in scores)),
-        assignment=handed_in[0].assignment,
-    )
-    return f"<p>{escape(said)}</p>"
+    said = waiting((one, results.get(one.student)) for one in handed_in)
+    table = _table("w", WATCHED, rows, wraps=True) if rows else "" if said else "<p class=none>Nobody.</p>"
+    return f"<h2>To be looked at</h2>{f'<p>{escape(said)}</p>' if said else ''}{table}"
 
 
 def _reasons(one: Standing, result: Result | None) -> Iterator[str]:

@@ -34,6 +34,10 @@ HIDDEN = (
     "A student's page has what a hidden test asked after the due date. Without a date it has what the test's `assert` "
     "says by a message; c.FeedbackPages.hold_back = False in nbgrader_config.py shows it at once."
 )
+WAIT = (
+    "{answers} for a person ({questions}), to be scored in formgrader, Manual Grading, {assignment}. Then "
+    "`nbgrader generate_feedback {assignment}` and `nbgrader export` have the scores too."
+)
 NOT_KEPT = "What the judge said is not kept any more; `nbjudge autograde {assignment} --student {student}`"
 
 
@@ -112,6 +116,17 @@ def columns(rows: Sequence[Sequence[str]], most: int | None = None) -> list[str]
     return [head, "-" * len(head), *chain.from_iterable(fitted)]
 
 
+def turned(rows: Sequence[Sequence[str]], most: int | None = None) -> Sequence[Sequence[str]]:
+    """The columns as rows, where a terminal has too little room for them beside each other, and more for these.
+
+    >>> turned([["q", "none", "nan"], ["f_test", "caught", "same"]], 20)
+    [('q', 'f_test'), ('none', 'caught'), ('nan', 'same')]
+    """
+    most, columns_as_rows = _width() if most is None else most, list(zip(*rows, strict=True))
+    wide, narrow = (sum(max(map(len, each)) + 2 for each in zip(*one, strict=True)) for one in (rows, columns_as_rows))
+    return columns_as_rows if 0 < most < wide and narrow < wide else rows
+
+
 def _width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
@@ -125,9 +140,10 @@ def _fitted(line: str, text: str, most: int) -> list[str]:
 
 
 def table(entries: Sequence[Entry]) -> str:
-    """Student, score, how their questions ended, and what was wrong; then a line of totals."""
+    """Student, score, how their questions ended, and what was wrong; then a line of totals, and what is left to do."""
     rows = [("student", "score", "questions", "remark"), *(_row(entry) for entry in entries)]
-    return "\n".join([*columns(rows), "", totals(entries)])
+    left = waiting([(entry.standing, entry.result) for entry in entries if entry.standing])
+    return "\n".join([*columns(rows), "", totals(entries), *filter(None, [left])])
 
 
 def _row(entry: Entry) -> tuple[str, str, str, str]:
@@ -163,6 +179,17 @@ def _remarks(entry: Entry) -> Iterable[str]:
         yield f"scored by hand before the answer changed: {', '.join(again)}"
     if entry.unchanged:
         yield "unchanged"
+
+
+def waiting(every: Iterable[tuple[Standing, Result | None]]) -> str:
+    """How many answers a person has yet to score, and where that is done; empty where there are none."""
+    read = [one for one, result in every if result is None or not (result.refusal is not None or result.void)]
+    scores = [score for one in read for score in one.scores if score.waits]
+    if not scores:
+        return ""
+    questions = ", ".join(dict.fromkeys(one_line(score.grade_id) for score in scores))
+    answers = counted(len(scores), "answer waits", "answers wait")
+    return WAIT.format(answers=answers, questions=questions, assignment=read[0].assignment)
 
 
 def attention(result: Result) -> Iterable[str]:

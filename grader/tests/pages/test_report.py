@@ -94,8 +94,11 @@ def test_answers_that_wait_are_counted_where_somebody_looks_for_work_with_the_pl
     both = [standing(name, score("q1", 2.0), score("q2", None, waits=True)) for name in ("ada", "bo")]
     for class_, told in ((both, "2 answers wait"), (both[:1], "1 answer waits")):
         text = Tags(page("ps1", class_, {one.student: result(one.student, PASSED, WRITTEN) for one in class_})).text
-        assert f"To be looked at{told} for a person (q2): score them in formgrader, Manual Grading, ps1." in text
+        assert f"To be looked at{told} for a person (q2), to be scored in formgrader, Manual Grading, ps1." in text
         assert "Nobody." not in text
+    alone = [standing("ada", score("q2", None, waits=True))]
+    assert "1 answer waits" in page("ps1", alone, {"ada": result("ada", WRITTEN)}), "nothing but text was asked"
+    assert "waits for a person (q2)" not in page("ps1", alone, {"ada": RESULTS[ALERT]}), "nothing could be read"
 
 
 def test_a_failure_of_the_grader_s_is_to_be_looked_at_until_a_person_has_scored_it() -> None:
