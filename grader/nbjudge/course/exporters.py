@@ -232,7 +232,8 @@ class CanvasCsv(_ForTeachingPlatform):
     from Canvas's own export), and by the column that `student_id` names.
     """
 
-    platform, default_file = CANVAS, "canvas.csv"
+    platform = CANVAS
+    default_file = "canvas.csv"
     numbered = True
     section = Unicode("", help="Text of the Section column.").tag(config=True)
     student_id = Enum(
@@ -260,7 +261,8 @@ class CanvasCsv(_ForTeachingPlatform):
 class MoodleCsv(_ForTeachingPlatform):
     """Moodle's grade import from CSV: map `ID number` or `Email address` there, then each assignment to its item."""
 
-    platform, default_file = MOODLE, "moodle.csv"
+    platform = MOODLE
+    default_file = "moodle.csv"
     student_id = Enum(
         ("ID number", "Username"),
         "ID number",
