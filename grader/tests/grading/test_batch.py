@@ -198,7 +198,7 @@ def test_a_folder_that_can_t_be_a_student_is_named_and_the_rest_goes_on(name: by
         (problem,) = [entry.problem for entry in entries.values() if entry.problem]
         assert why in problem
         assert len(entries) == 3
-        assert len(printable(table(list(entries.values()))).splitlines()) == 7  # no name makes a line of its own
+        assert len(printable(table(list(entries.values()))).splitlines()) == 8  # no name makes a line of its own
     with Record(course) as record:
         assert sorted(record.students()) == ["bo", "cy"]
 
