@@ -214,8 +214,16 @@ def run(program: Program) -> tuple[int, Recording]:
         with rec:
             execute(program)
     except BaseException as error:  # whatever ends a script is shown as Python shows it
+        told_once(error, rec.recording)
         return ended_by(error), rec.recording
     return 0, rec.recording
+
+
+def told_once(error: BaseException, recording: Recording) -> None:
+    """Leave out of an error's notes what the report below its traceback tells: the traceback is the script's own."""
+    told = {f"seegrad: {diagnosis.message()}" for diagnosis in recording.diagnoses}
+    if told.intersection(notes := getattr(error, "__notes__", ())):
+        error.__notes__ = [note for note in notes if note not in told]
 
 
 def watched(program: Program, *, check_nan: bool = False) -> int:
