@@ -180,6 +180,47 @@ def test_each_tensor_is_looked_at(script, here, options: tuple[str, ...], said: 
     assert [where for where in ("stdout", "stderr") if "script.py:3: WRONG GRADIENT" in getattr(seen, where)] == said
 
 
+TRAINS = """
+import torch
+w, x = torch.nn.Parameter(torch.ones(3)), torch.ones(3)
+optimizer = torch.optim.SGD([w], lr=0.1) if {optimised} else None
+for step in range(6):
+    out = (w * x).sigmoid()
+    if step == 4:
+        out.data.zero_()
+    w.grad = None
+    out.sum().backward()
+    if optimizer is None:
+        w.data.sub_(w.grad)
+    else:
+        optimizer.step()
+print("done", step)
+"""
+
+
+@pytest.mark.parametrize(("optimised", "steps", "found"), [(True, "3", 0), (False, "3", 0), (True, "5", 1)])
+def test_of_a_long_training_the_first_steps_are_enough(
+    script, tmp_path, optimised: bool, steps: str, found: int
+) -> None:
+    """The line that spoils step 5 is found where that is recorded; the program goes on either way."""
+    script(TRAINS.format(optimised=optimised))
+    done = python("-m", "seegrad", "--steps", steps, "script.py", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    findings = f"{found} finding{'s' * (not found)}"
+    assert done.stdout.startswith(f"done 5\n\n── seegrad: {findings} in {steps} backward calls ──\n")
+    assert done.stdout.count("silent corruption") == found
+    said = f"seegrad: the first {steps} steps were recorded; what came after them ran unrecorded.\n"
+    assert done.stdout.endswith(said)
+
+
+@pytest.mark.parametrize("given", [("--steps", "0"), ("--steps", "3", "--auto")])
+def test_steps_that_say_nothing_are_refused(script, here, capsys, given: tuple[str, ...]) -> None:
+    script(CORRUPT)
+    with pytest.raises(SystemExit):
+        here(*given, "script.py")
+    assert "--steps is a number from 1 on" in capsys.readouterr().err
+
+
 def test_html_holds_the_picture_and_asks_no_network(script, here, tmp_path) -> None:
     script(CORRUPT)
     done = here("--html", "out.html", "script.py")
