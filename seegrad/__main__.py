@@ -6,8 +6,9 @@ follow on stdout, after the script's own output. `--html FILE` also writes the p
 `--save FILE` all that was recorded, for `seegrad.load`. A file that can't be written is told before the script starts.
 `--try-fix FILE` runs the script again with the line that mends the first finding, in a process of its own, and writes
 both pictures. Each tensor is looked at, so that the line where the first NaN or infinity began is named. `--auto` says
-nothing unless something goes wrong, then at once, and looks at each tensor beside `--check-nan` alone. `-m MODULE
-[args]` runs a module of a package instead, as Python's own `-m` does.
+nothing unless something goes wrong, then at once, and looks at each tensor beside `--check-nan` alone. `--steps N`
+records the first steps alone; the program goes on. `-m MODULE [args]` runs a module of a package instead, as Python's
+own `-m` does.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from seegrad.display.rerun import DEADLINE_S, of_script, outcome
 from seegrad.display.script import Program, acting_as, module, script
 from seegrad.display.watch import ProgramWatch, page_of
 from seegrad.model.recording import Recording
-from seegrad.recorder import record, save
+from seegrad.recorder import FirstSteps, record, save
 from seegrad.words.errors import RecordingError
 from seegrad.words.languages import _, counted
 
 SLOWER = 3
 """How much longer than the first run the second may take."""
 
-WITH_FILE, ALONE = ("--html", "--json", "--save", "--try-fix"), ("--check-nan", "--auto")
+WITH_VALUE, ALONE = ("--html", "--json", "--save", "--try-fix", "--steps"), ("--check-nan", "--auto")
 """Our options, as they may stand among the script's arguments."""
 
 PROGRAMS = (".py", ".pyw", ".ipynb")
@@ -60,6 +61,8 @@ def main(arguments: list[str]) -> int:
     options, here = parser().parse_args(arguments), Path.cwd()
     if options.auto and (options.html or options.json or options.save or options.try_fix):
         parser().error(_("--auto writes its picture where something goes wrong: no --html, --json or --save beside it"))
+    if options.steps is not None and (options.steps < 1 or options.auto or options.try_fix):
+        parser().error(_("--steps is a number from 1 on, and goes with neither --auto nor --try-fix"))
     for path in (options.html, options.json, options.save, options.try_fix):
         if path is not None and (error := unwritable(path, options.program)) is not None:
             cannot_write(path, error)
@@ -76,13 +79,16 @@ def main(arguments: list[str]) -> int:
         if options.auto:
             return watched(program, check_nan=options.check_nan)
         began = time.monotonic()
-        status, recording = run(program)
+        first = FirstSteps(options.steps)
+        status, recording = run(program, first)
         took_s = time.monotonic() - began
     with perhaps_unheard():
         with contextlib.redirect_stdout(sys.stderr if options.json == STDOUT else sys.stdout):
             # A script that refuses its arguments gives nothing to tell of.
             if recording.tensors or recording.diagnoses or not status:
                 report(recording, here)
+                if first.over:
+                    print(only(options.steps))
             keep(recording, program, options, here, took_s)
             tell_misplaced(arguments, options, program)
         if options.json == STDOUT:
@@ -125,8 +131,8 @@ def misplaced(given: list[str], text: str) -> tuple[list[str], list[str]]:
     left = list(given)
     while left and left[0] != "--":
         name, has_value, _value = left[0].partition("=")
-        is_ours = name in (*WITH_FILE, *ALONE) and name not in text
-        count = 2 if is_ours and name in WITH_FILE and not has_value else 1
+        is_ours = name in (*WITH_VALUE, *ALONE) and name not in text
+        count = 2 if is_ours and name in WITH_VALUE and not has_value else 1
         (found if is_ours else rest).extend(left[:count])
         del left[:count]
     return found, rest + left
@@ -149,6 +155,7 @@ def parser() -> argparse.ArgumentParser:
     option("--json", metavar="FILE", type=Path, help=_("write what was found there, as JSON; -: stdout"))
     option("--save", metavar="FILE", type=Path, help=_("write the recording there, for seegrad.load"))
     option("--try-fix", metavar="FILE", type=Path, help=_("run it again with the fix, and write both pictures there"))
+    option("--steps", metavar="N", type=int, help=_("record the first N steps of optimisers; the script goes on"))
     option("--check-nan", action="store_true", help=_("beside --auto: find where the first NaN or infinity began"))
     option("--auto", action="store_true", help=_("say nothing unless something goes wrong"))
     option("-h", "--help", action="help", help=_("say this, and do nothing else"))
@@ -204,18 +211,26 @@ def perhaps_unheard() -> Iterator[None]:
             raise
 
 
-def run(program: Program) -> tuple[int, Recording]:
+def run(program: Program, first: FirstSteps) -> tuple[int, Recording]:
     """Run the script under `record()`: its status and the Recording. An error prints its ordinary traceback.
 
     Who runs a program like this wants to know, and a number that isn't finite can't be found afterwards.
     """
-    rec = record(code=(program.file, 1, program.text), check_nan=True)
+    rec = record(code=(program.file, 1, program.text), check_nan=True, listener=first.listener)
     try:
-        with rec:
+        with rec, first.of(rec):
             execute(program)
     except BaseException as error:  # whatever ends a script is shown as Python shows it
+        told_once(error, rec.recording)
         return ended_by(error), rec.recording
     return 0, rec.recording
+
+
+def told_once(error: BaseException, recording: Recording) -> None:
+    """Leave out of an error's notes what the report below its traceback tells: the traceback is the script's own."""
+    told = {f"seegrad: {diagnosis.message()}" for diagnosis in recording.diagnoses}
+    if told.intersection(notes := getattr(error, "__notes__", ())):
+        error.__notes__ = [note for note in notes if note not in told]
 
 
 def watched(program: Program, *, check_nan: bool = False) -> int:
@@ -273,6 +288,20 @@ def report(recording: Recording, here: Path) -> None:
     print(_("\n── seegrad: {findings} in {calls} ──").format(findings=findings, calls=calls))
     for diagnosis in found:
         print(f"{heading(diagnosis, here)}\n    {diagnosis.message()}")
+
+
+def only(steps: int) -> str:
+    """What is said where the program went on.
+
+    >>> only(20)
+    'seegrad: the first 20 steps were recorded; what came after them ran unrecorded.'
+    """
+    said = counted(
+        "seegrad: the first step was recorded; what came after it ran unrecorded.",
+        "seegrad: the first {count} steps were recorded; what came after them ran unrecorded.",
+        steps,
+    )
+    return said.format(count=steps)
 
 
 def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_s: float) -> None:

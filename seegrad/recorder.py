@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from seegrad.capture.mode import Capture, Detail, Listener, quietly
 from seegrad.capture.probes.places import Code, user_frame, without_us
+from seegrad.capture.probes.variables import is_a
 from seegrad.diagnose import diagnose, told_by
 from seegrad.model.recording import Diagnosis, Frame, RaisedError, Recording
 from seegrad.words.errors import RecordingError
@@ -114,12 +121,18 @@ class record:  # noqa: N801  # a context manager that is used like a function
         del kind, traceback
         if self._capture is None:
             return
-        self._error = self._capture.stop(error)
-        self._ended = True
-        if error is not None:
-            self.explain(error)
+        if not self._ended:
+            self.stop(error)
+            if error is not None:
+                self.explain(error)
+        self._capture.leave()
         for call in OVER:
             call(self.recording)
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """Record nothing more, though the block goes on; `error` is what ends it."""
+        if self._capture is not None and not self._ended:
+            self._error, self._ended = self._capture.stop(error), True
 
     def explain(self, error: BaseException) -> None:
         """Say in notes on an error what is known of it by now; the error's own text stays as it is."""
@@ -174,6 +187,44 @@ class record:  # noqa: N801  # a context manager that is used like a function
             return "<seegrad.record, running>" if self._capture is not None else "<seegrad.record, not entered>"
         found = self.recording
         return f"<seegrad.record, frames: {len(found.frames)}, diagnoses: {len(found.diagnoses)}>"
+
+
+class FirstSteps:
+    """Ends what a `record()` sees after so many optimiser steps, or so many backward calls where no optimiser is.
+
+    The program goes on. `listener` is the one that its `record()` has to have.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._steps = self._calls = 0
+        self._thread = threading.get_ident()
+        self.over = False
+
+    @contextlib.contextmanager
+    def of(self, recorder: record) -> Iterator[None]:
+        """It records already: of a step it's told first."""
+        self._recorder = recorder
+        with contextlib.ExitStack() as ends:
+            if self._most is not None:
+                ends.callback(register_optimizer_step_post_hook(self._stepped).remove)
+            yield
+
+    def listener(self, error: BaseException | None) -> None:
+        """A backward call is over."""
+        self._calls += error is None
+        if self._calls == self._most and not any(is_a(each, Optimizer) for each in gc.get_objects()):
+            self._end()
+
+    def _stepped(self, *_: Any) -> None:
+        self._steps += threading.get_ident() == self._thread
+        if self._steps == self._most:
+            self._end()
+
+    def _end(self) -> None:
+        if not self.over:
+            self.over = True
+            self._recorder.stop()
 
 
 def save(recording: Recording, path: str | Path) -> Path:

@@ -30,9 +30,9 @@ from seegrad.capture.probes.places import (
     way_in,
     without_us,
 )
-from seegrad.capture.probes.refusals import computed_off, number_from
+from seegrad.capture.probes.refusals import computed_off, number_from, refused
 from seegrad.capture.probes.swaps import on_swap
-from seegrad.capture.probes.variables import is_a, tensors_in
+from seegrad.capture.probes.variables import tensors_in
 from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
@@ -152,6 +152,8 @@ class Capture(TorchFunctionMode):
         self._code: tuple[tuple[int, str], ...] = ()
         self._file = ""
         self._end: Callable[[], None] = _nothing
+        self._unhooked: Callable[[], None] = _nothing
+        self._over = False
 
     # -- begin and end
 
@@ -161,7 +163,7 @@ class Capture(TorchFunctionMode):
         quietly(self._read_block, frame)
         with ExitStack() as ends:
             ends.callback(on_swap(self._state.tables.exchanged))
-            ends.callback(on_step(self._step_begins, self._step_ends))
+            self._unhooked = on_step(self._step_begins, self._step_ends)
             ends.callback(self._state.assigned.watch(quietly))
             self._end = ends.pop_all().close
         if below:
@@ -173,8 +175,18 @@ class Capture(TorchFunctionMode):
         self._code, self._file = self._source.block(frame), self._source.file(frame)
         self._state.start(frame, self._source.start(frame))
 
+    def leave(self) -> None:
+        """Nothing is told of what this thread does any more: not while it's told of something."""
+        _torch.leave(self)
+        self._unhooked()
+
     def stop(self, error: BaseException | None) -> RaisedError | None:
-        """End, whether or not the block raised; the error that left the block."""
+        """End, whether or not the block raised; the error that left the block. What is told after it isn't looked at.
+
+        Torch goes through its hooks while one of them ends this, and puts a mode back that it has told of a call: both
+        go when `leave` is called.
+        """
+        self._over = True
         _torch.leave(self)
         self._settle()
         self._steps.clear()
@@ -195,6 +207,8 @@ class Capture(TorchFunctionMode):
         return left
 
     def _step_begins(self, optimiser: torch.optim.Optimizer, frame: FrameType) -> None:
+        if self._over:
+            return
         user, self._told_step = user_frame(frame), None
         self._steps.pop(id(frame), None)  # of one that raised, whose place in memory this one has got
         quietly(self._state.steps, optimiser, user)
@@ -218,6 +232,8 @@ class Capture(TorchFunctionMode):
         return told[2]
 
     def _step_ends(self, optimiser: torch.optim.Optimizer, frame: FrameType) -> None:
+        if self._over:
+            return
         self._told_step = None
         quietly(self._state.rounded.ends, optimiser)
         quietly(self._state.switches.closures.ends)
@@ -281,7 +297,9 @@ class Capture(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if torch.compiler.is_compiling():  # the compiler reads this very function: it must find nothing but the call
+        if (
+            self._over or torch.compiler.is_compiling()
+        ):  # the compiler reads this very function: it must find nothing but the call
             return func(*args, **(kwargs or {}))
         try:
             call, kwargs = self._call_of(func), kwargs or {}
@@ -468,23 +486,6 @@ class Capture(TorchFunctionMode):
     def _tell(self, error: Exception | None) -> None:
         if self._listener is not None:
             quietly(self._listener, error)
-
-
-def refused(error: BaseException) -> torch.Tensor | None:
-    """The tensor that an optimiser has just refused, or whose sparse gradient: its error doesn't say which."""
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    if step is None or is_users(step.tb_frame.f_code.co_filename):
-        return None
-    held = step.tb_frame.f_locals
-    if step.tb_frame.f_code.co_name == "add_param_group":
-        found = held.get("param")
-        return found if is_a(found, torch.Tensor) else None
-    own = str(step.tb_frame.f_globals.get("__name__")).startswith("torch.optim.")
-    leaf: Any = held.get("p") if own else None
-    is_sparse = is_a(leaf, torch.Tensor) and leaf.grad is not None and leaf.grad.is_sparse
-    return leaf if is_sparse else None
 
 
 def _users(error: BaseException) -> list[FrameType]:

@@ -11,7 +11,6 @@ from seegrad.diagnose.evidence import (
     RESETS,
     birthplace,
     called,
-    dropped_call,
     errors_with,
     is_trained,
     label,
@@ -21,7 +20,7 @@ from seegrad.diagnose.evidence import (
 from seegrad.diagnose.finding import DiagnosisKind, Finding, finder
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.history.once import bound_outside, cached_by, filled_on, first_made, put_at, set_at
-from seegrad.diagnose.history.taken import as_a_target, of_a_peer, of_the_other, undetached
+from seegrad.diagnose.history.taken import as_a_target, dropped_detach, of_a_peer, of_the_other, undetached
 from seegrad.diagnose.history.updated import speaking_of
 from seegrad.diagnose.history.ways import leading_to, links_into, root
 from seegrad.model.recording import Collected, Diagnosis, Edge, Frame, Node, Place, RaisedError, Recording
@@ -144,8 +143,8 @@ def describe_freed(recording: Recording, error: RaisedError) -> Diagnosis:
     earlier = earlier_run(recording, error.node, failed)
     freed, again = apart(recording, error, earlier)
     way = carried(recording, node.id, failed, earlier, freed == again) if node and earlier else Carried("again")
-    way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     way = outdated(recording, way, earlier, failed) if way.how == "later" and earlier else way
+    way = replace(way, given=error.given) if way.how in ("carried", "within") else way
     way = among_peers(recording, way, earlier, failed) if way.how in ("once", "wrapped") and earlier else way
     way = in_a_cache(recording, in_a_buffer(recording, at_a_target(recording, way, error)))
     dropped = dropped_detach(recording, way.tensors, failed)
@@ -297,9 +296,13 @@ class Carried:
 
 
 def bound_on(place: Place) -> set[str]:
-    """The variables and attributes that a line binds, by their last names: `out, self.hidden = …`."""
+    """The variables and attributes that a line binds, by their last names: `out, self.hidden = …`.
+
+    >>> sorted(bound_on(Place("rnn.py", 3, "out, (self.h, c) = rnn(x, (self.h, c))")))
+    ['c', 'h', 'out']
+    """
     targets, sign, _ = place.code.partition("=")
-    return {part.strip().rpartition(".")[2] for part in targets.split(",")} if sign else set()
+    return {part.strip(" ()").rpartition(".")[2] for part in targets.split(",")} if sign else set()
 
 
 def collection(name: str) -> str:
@@ -321,30 +324,6 @@ def cutting(names: list[str]) -> str:
     if len(wholes) < len(names) or names != list(wholes):
         return "; ".join(f"{whole} = tuple(each.detach() for each in {whole})" for whole in wholes)
     return f"{', '.join(names)} = {', '.join(f'{name}.detach()' for name in names)}"
-
-
-REBOUND = re.compile(r"\s*(\w+)\s*=\s*\1\.detach\(\)\s*(?:#|$)")
-"""`h = h.detach()`: of a loop's variable or an argument, it's gone when that is."""
-
-
-def dropped_detach(recording: Recording, tensors: tuple[int, ...], failed: Frame) -> Place | None:
-    """The line that has detached one of these, for nothing: no call was given the result, and it's kept nowhere."""
-    frames = recording.frames[: failed.index]
-    cuts = [
-        frame
-        for frame in frames
-        if frame.op == "detach"
-        and frame.place is not None
-        and frame.inputs[:1]
-        and owner(recording, frame.inputs[0]) in tensors
-    ]
-    cut = {each for frame in cuts for each in frame.outputs}
-    taken = cut.intersection(each for frame in frames for each in frame.inputs) if cut else set[int]()
-    for frame in cuts:
-        code = frame.place.code if frame.place is not None else ""
-        if taken.isdisjoint(frame.outputs) and (dropped_call(code, "detach") or REBOUND.match(code)):
-            return frame.place
-    return None
 
 
 def is_within(recording: Recording, tensors: tuple[int, ...], taking: Frame) -> bool:
@@ -387,12 +366,19 @@ def carried(recording: Recording, failing: int, failed: Frame, earlier: Frame, a
 
 
 def outdated(recording: Recording, way: Carried, earlier: Frame, failed: Frame) -> Carried:
-    """The same way, `stale` where a leaf behind its tensors, which learns, was written between the two calls."""
+    """The same way, `stale` where a leaf behind its tensors, which learns, was written between the two calls.
+
+    `carried` where the line that takes them up gives their variables what comes of it: a state, on its way to a next
+    step that has a backward call of its own.
+    """
     behind = reach(recording, way.tensors)
     writes = (each for each in recording.writes if earlier.index < each.frame < failed.index)
     learnt = (each.place for each in writes if each.tensor in behind and is_trained(recording, each.tensor))
     changed = next(learnt, None)
-    return way if changed is None or way.taken is None else replace(way, how="stale", changed=changed)
+    if changed is None or way.taken is None:
+        return way
+    wholes = {collection(called(recording, number) or "").rpartition(".")[2] for number in way.tensors}
+    return replace(way, how="carried") if wholes <= bound_on(way.taken) else replace(way, how="stale", changed=changed)
 
 
 def among_peers(recording: Recording, way: Carried, earlier: Frame, failed: Frame) -> Carried:

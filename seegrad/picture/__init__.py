@@ -16,7 +16,7 @@ from seegrad.picture.steps import MOST_TOLD, items_of, scene_frames, sheets_of, 
 from seegrad.picture.still import still, table
 from seegrad.picture.svg import SharedParts, fits, opens, pictures
 from seegrad.picture.svg.elements import text, with_uid
-from seegrad.words.languages import _, speaking
+from seegrad.words.languages import _, speaking, together
 from seegrad.words.widths import wrapped
 
 __all__ = ["MOST_NODES", "MOST_STEPS", "MOST_TOLD", "draw", "still", "table"]
@@ -73,17 +73,16 @@ def _in_passes(
     recording: Recording, parts: Sketch, passes: tuple[Stretch, ...], frames: tuple[SceneFrame, ...], lang: str
 ) -> Scene:
     """A picture for each pass of a training loop, and for what stands around it."""
-    drawn = []
-    rooms: dict[int, Room] = {}  # number of a pass → the room of all passes of its loop
+    drawn: list[Pass] = []
+    room: Room | None = None  # of all passes of a loop
     for here in passes:
-        if here.number < 2:
-            rooms = {}
+        before = drawn[-1].number if drawn else 0
         part = excerpt(recording, parts, here)
         own = replace(recording, frames=recording.frames[here.first : here.stop])
         told = [replace(f, on=on) for f, on in zip(frames[here.first : here.stop], part.on, strict=True)]
-        if here.number not in rooms:
-            rooms[here.number] = rooms.get(here.number - 1) or _room(own, part)
-        scene = _scene(own, collapse(own, part, rooms[here.number]), tuple(told), None, lang, alone=True)
+        told[0] = replace(told[0], text=together(told[0].text, *_skipped(before, here)))
+        room = room if room is not None and 0 < before < here.number else _room(own, part)
+        scene = _scene(own, collapse(own, part, room), tuple(told), None, lang, alone=True)
         root = next((card for card in part.cards if card.id == part.root), None)
         preview = at(root.values, here.stop) if root and not root.shape else None
         loss = preview[0][0] if preview else ""
@@ -122,6 +121,16 @@ def _label(here: Stretch, passes: tuple[Stretch, ...]) -> str:
     if here.number:
         return _("pass {number} of {total}").format(number=here.number, total=here.total)
     return _("before the loop") if here is passes[0] else _("after the loop")
+
+
+def _skipped(before: int, here: Stretch) -> list[str]:
+    """What is said where passes of the loop aren't there, as where a long training left them behind."""
+    first, last = before + 1 if before < here.number else 1, here.number - 1
+    if last < first:
+        return []
+    one = _("Of pass {first} of this loop only what was found is kept.")
+    several = _("Of passes {first} to {last} of this loop only what was found is kept.")
+    return [(one if first == last else several).format(first=first, last=last)]
 
 
 def _with_id(scene: Scene, uid: str) -> Scene:

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 from torch.utils import hooks
 
 from seegrad.capture.probes.places import Source, around, definitions, is_users, nodes
 from seegrad.capture.probes.stores import stored_at
+from seegrad.capture.probes.variables import is_a
 from seegrad.model.recording import Clue, Place
 
 SAID_ELSEWHERE = (
@@ -384,3 +386,20 @@ def _asked_of(text: str, line: int) -> Iterator[str]:
 def _switches_on(statement: ast.AST) -> bool:
     """`with torch.enable_grad():`, or whatever else may switch gradients on."""
     return isinstance(statement, ast.With) and "grad" in ast.unparse(statement.items[0])
+
+
+def refused(error: BaseException) -> torch.Tensor | None:
+    """The tensor that an optimiser has just refused, or whose sparse gradient: its error doesn't say which."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None or is_users(step.tb_frame.f_code.co_filename):
+        return None
+    held = step.tb_frame.f_locals
+    if step.tb_frame.f_code.co_name == "add_param_group":
+        found = held.get("param")
+        return found if is_a(found, torch.Tensor) else None
+    own = str(step.tb_frame.f_globals.get("__name__")).startswith("torch.optim.")
+    leaf: Any = held.get("p") if own else None
+    is_sparse = is_a(leaf, torch.Tensor) and leaf.grad is not None and leaf.grad.is_sparse
+    return leaf if is_sparse else None

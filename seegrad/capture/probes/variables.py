@@ -65,17 +65,39 @@ def held_tensors(space: Space) -> Named:
     found = variables(space)
     yield from ((name, value) for name, value in found if is_a(value, torch.Tensor))
     for name, value in found:
-        yield from _items(name, value)
+        yield from (each for each in _listed(name, value) if is_a(each[1], torch.Tensor))
 
 
 def modules(space: Space) -> list[tuple[str, torch.nn.Module]]:
-    """(name, module) for the variables that are modules."""
-    return [(name, value) for name, value in variables(space) if is_a(value, torch.nn.Module)]
+    """(name, module) for the variables that are modules, then for those in plain lists, tuples and dicts."""
+    found = variables(space)
+    return [*_modules_among(found), *chain.from_iterable(_modules_among(_listed(*each)) for each in found)]
+
+
+def _modules_among(found: Iterable[tuple[str, Any]]) -> list[tuple[str, torch.nn.Module]]:
+    return [(name, value) for name, value in found if is_a(value, torch.nn.Module)]
 
 
 def module_tensors(name: str, module: torch.nn.Module) -> Named:
     """(name, tensor) for a module's parameters and buffers: `model.layers.0.weight`. Asks nothing of the user's."""
-    return _tensors_of(list(torch.nn.Module.named_modules(module, prefix=name)))
+    return _tensors_of(parts_of(name, module))
+
+
+def parts_of(name: str, module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """(path, module) for a module and all inside it, each once; last those of its plain lists, not registered there.
+
+    >>> net = torch.nn.Sequential(torch.nn.ReLU())
+    >>> net.blocks = [torch.nn.Sequential(torch.nn.Tanh())]
+    >>> [path for path, _ in parts_of("net", net)]
+    ['net', 'net.0', 'net.blocks[0]', 'net.blocks[0].0']
+    """
+    seen: set[torch.nn.Module] = set()
+    found = list(torch.nn.Module.named_modules(module, memo=seen, prefix=name))
+    for path, part in found:  # which grows
+        for attribute, value in visible(_held(part)):
+            for item, each in _modules_among(_listed(f"{path}.{attribute}", value)):
+                found += torch.nn.Module.named_modules(each, memo=seen, prefix=item)
+    return found
 
 
 def in_buffers(frame: FrameType | None) -> Iterator[torch.Tensor]:
@@ -213,13 +235,12 @@ def is_a(value: Any, kind: type | UnionType) -> bool:
     return issubclass(type(value), kind)
 
 
-def _items(name: str, value: Any) -> Named:
+def _listed(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """(name, item) for what a list, a tuple or a dict holds that isn't too long."""
     if type(value) in (list, tuple) and len(value) <= MAX_ITEMS:
-        yield from ((f"{name}[{i}]", item) for i, item in enumerate(value) if is_a(item, torch.Tensor))
+        yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
     elif type(value) is dict and len(value) <= MAX_ITEMS:
-        yield from (
-            (f"{name}[{key!r}]", item) for key, item in value.items() if type(key) is str and is_a(item, torch.Tensor)
-        )
+        yield from ((f"{name}[{key!r}]", item) for key, item in value.items() if type(key) is str)
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
@@ -347,7 +368,7 @@ class VariableNames:
         """(path, module) for a module and all inside it."""
         if not is_a(module, torch.nn.Module):
             return []
-        parts = list(torch.nn.Module.named_modules(module, prefix=name or type(module).__name__))
+        parts = parts_of(name or type(module).__name__, module)
         for path, each in parts:
             known = self._paths.get(id(each))
             if known is None or known[0]() is not each:

@@ -1,10 +1,18 @@
-"""Which line takes up, for a loss, what that loss isn't to train: the one that a `.detach()` belongs on."""
+"""Which line takes up, for a loss, what that loss isn't to train, where a `.detach()` belongs; or where one is lost."""
 
 from __future__ import annotations
 
 import re
 
-from seegrad.diagnose.evidence import are_in_one_function, birthplace, function_around, is_trained, nodes_behind
+from seegrad.diagnose.evidence import (
+    are_in_one_function,
+    birthplace,
+    dropped_call,
+    function_around,
+    is_trained,
+    nodes_behind,
+    owner,
+)
 from seegrad.diagnose.gradients import reach
 from seegrad.diagnose.mend.given import given_only
 from seegrad.model.recording import Frame, Place, Recording
@@ -125,3 +133,27 @@ def _trained(recording: Recording, tensors: tuple[int, ...]) -> set[int]:
 
 def _leaves(recording: Recording, nodes: set[int]) -> set[int]:
     return {leaf for each in nodes if (leaf := recording.nodes[each].leaf) is not None}
+
+
+REBOUND = re.compile(r"\s*(\w+)\s*=\s*\1\.detach\(\)\s*(?:#|$)")
+"""`h = h.detach()`: of a loop's variable or an argument, it's gone when that is."""
+
+
+def dropped_detach(recording: Recording, tensors: tuple[int, ...], failed: Frame) -> Place | None:
+    """The line that has detached one of these, for nothing: no call was given the result, and it's kept nowhere."""
+    frames = recording.frames[: failed.index]
+    cuts = [
+        frame
+        for frame in frames
+        if frame.op == "detach"
+        and frame.place is not None
+        and frame.inputs[:1]
+        and owner(recording, frame.inputs[0]) in tensors
+    ]
+    cut = {each for frame in cuts for each in frame.outputs}
+    taken = cut.intersection(each for frame in frames for each in frame.inputs) if cut else set[int]()
+    for frame in cuts:
+        code = frame.place.code if frame.place is not None else ""
+        if taken.isdisjoint(frame.outputs) and (dropped_call(code, "detach") or REBOUND.match(code)):
+            return frame.place
+    return None

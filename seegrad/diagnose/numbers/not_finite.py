@@ -40,7 +40,8 @@ LEFT_OUT = marked(
     "What is left out only afterwards still takes part in backward, which multiplies it with 0: NaN."
 )
 GROWN = marked(
-    "The gradient of {leaf} isn't finite: backward through {culprit} makes it larger than `{dtype}` can hold."
+    "The gradient of {leaf} that the call on {victim} computes isn't finite: backward through {culprit} makes it "
+    "larger than `{dtype}` can hold."
 )
 ENTERED = marked("{Culprit} computes with the NaN in {label}, and it reached {where} on {victim}.")
 HIDDEN = marked(
@@ -58,6 +59,7 @@ STOPPED = marked(
     "Backward through {culprit} made the first NaN, and anomaly mode ended the call on {victim} there: {node} makes it "
     "of the numbers, or of the gradient, that it was given."
 )
+IN_CALL = marked("{line} (backward call {number})")
 LOSS = marked("the loss")
 GRADIENT = marked("the gradient of {label}")
 INFINITY = marked("infinity")
@@ -306,7 +308,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     stretched = _stretched_on(recording, origin, masking) if masking is not None else None
     masked = masking.place if masking is not None else None
     why = "hidden" if stretched is not None else why
-    call, asked = _call_of(recording, arrival)
+    call, number, asked = _call_of(recording, arrival)
     finding = Finding(
         recording=recording,
         kind=kind,
@@ -321,6 +323,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     result = origins.known.at(origin.tensor, origin.frame.index) if origin.frame and origin.tensor is not None else None
     op = origin.node.op if origin.node is not None and origin.node.op else origin.frame.op if origin.frame else ""
     dtype = recording.tensors[origin.tensor].dtype if origin.tensor is not None else ""
+    calls = 1 + max(frame.backward for frame in recording.frames if frame.backward is not None)
     facts: dict[str, Word] = {"cause": why, "op": op, "high": f"{span.high:.3g}" if span else "?", "dtype": dtype}
     words: dict[str, Word] = {
         "what": Phrase(BROKEN.title) if result is None else "NaN" if result.has_nan else Phrase(INFINITY),
@@ -330,6 +333,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
         "why": phrase(WHY[why], **facts) if why in WHY else "",
         "masked": finding.line(masked),
         "made": finding.line(made),
+        "victim": phrase(IN_CALL, line=finding.line(call), number=number + 1) if calls > 1 else finding.line(call),
     }
     return finding.told(_said(why, origin), MEND[why], facts, **words)
 
@@ -393,12 +397,13 @@ def _adds_up_last(frame: Frame, scores: tuple[int, ...]) -> bool:
     return named is None or int(named[1]) in (-1, len(scores) - 1)
 
 
-def _call_of(recording: Recording, arrival: Arrival) -> tuple[Place | None, int | None]:
-    """Where it shows, and whose gradient: in a loss that was made of one, where that was asked for."""
+def _call_of(recording: Recording, arrival: Arrival) -> tuple[Place | None, int, int | None]:
+    """Where it shows, in which call, and whose gradient: in a loss that was made of one, where that was asked for."""
     number = arrival.origin.backward if arrival.leaf is None else None
     calls = [frame for frame in recording.frames if number is not None and frame.backward == number]
     asked = (tensor for frame in calls for tensor in frame.wanted)
-    return (calls or [arrival.frame])[0].place, next(asked, arrival.leaf)
+    shown = (calls or [arrival.frame])[0]
+    return shown.place, shown.backward or 0, next(asked, arrival.leaf)
 
 
 def _said(why: str, origin: Origin) -> str:

@@ -311,7 +311,7 @@ def _nobody(recording: Recording, leaves: list[int], came: Frame, steps: list[Gr
     finding = Finding(
         recording=recording,
         kind=HELD_BY_NOBODY,
-        frame=victim.frame,
+        frame=came.index,
         culprit=culprit or came.place,
         victim=victim.place,
         tensor=leaves[0],

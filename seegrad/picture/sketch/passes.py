@@ -16,7 +16,10 @@ Key = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Steps `first` up to `stop`. Pass `number` of `total`; 0: what stands before, between or after loops."""
+    """Steps `first` up to `stop`. Pass `number` of `total`; 0: what stands before, between or after loops.
+
+    Passes that were forgotten count too: the numbers are those of the program.
+    """
 
     first: int
     stop: int
@@ -26,12 +29,16 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One backward call: its line, its first Frame and its last; the Nodes that `autograd.grad` went through."""
+    """One backward call: its line, its first Frame and its last; the Nodes that `autograd.grad` went through.
+
+    `number`: how many went before it, forgotten ones too.
+    """
 
     place: Place | None
     first: int
     last: int
     differentiated: frozenset[int]
+    number: int
 
 
 def stretches(recording: Recording) -> tuple[Stretch, ...]:
@@ -54,7 +61,8 @@ def stretches(recording: Recording) -> tuple[Stretch, ...]:
             starts += loop.unfinished(stop, until)
             ends = [*starts[1:], len(frames) if len(starts) > loop.times else stop]
             found += [Stretch(since, starts[0])] if starts[0] > since else []
-            found += [Stretch(a, b, k + 1, len(starts)) for k, (a, b) in enumerate(zip(starts, ends, strict=True))]
+            passes = loop.numbers(calls[begin - 1].number + 1 if begin else 0, len(starts))
+            found += [Stretch(a, b, k, passes[-1]) for a, b, k in zip(starts, ends, passes, strict=True)]
     if found and found[-1].stop < len(frames):
         found.append(Stretch(found[-1].stop, len(frames)))
     return _with_beginning(frames, found)
@@ -78,7 +86,7 @@ def _calls(frames: Sequence[Frame]) -> list[_Call]:
     raised = {frame.index for frame in frames if frame.phase == "error"}
     ends = [group[-1].index for group in groups]
     return [
-        _Call(group[0].place, group[0].index, end + (end + 1 in raised), _differentiated(group))
+        _Call(group[0].place, group[0].index, end + (end + 1 in raised), _differentiated(group), group[0].backward or 0)
         for group, end in zip(groups, ends, strict=True)
     ]
 
@@ -118,6 +126,8 @@ class _Loop:
         self.frames = recording.frames
         self.first = [call.first for call in calls[::cycle]]
         self.last = [call.last for call in calls[cycle - 1 :: cycle]]
+        self.calls, self.cycle = [call.number for call in calls[::cycle]], cycle
+        self.forgot = bool(recording.laps)
         self.since, self.times = since, len(self.first)
         self.head: Key | None = None  # of the Frame with which a pass begins
         self.is_one = bool(calls[0].differentiated & calls[cycle].differentiated)  # derivatives of one graph, in turn
@@ -145,6 +155,16 @@ class _Loop:
             starts.append(next((k for k in range(last + 1, first) if self._key(k) == self.head), last + 1))
         ends = zip(starts, self.first, strict=True)
         return starts if all(any(self.frames[k].nodes for k in range(a, b)) for a, b in ends) else []
+
+    def numbers(self, before: int, count: int) -> list[int]:
+        """The number of each of so many passes, of which the first comes after so many backward calls.
+
+        One by one where nothing was forgotten: what is nested in a backward call has a number too.
+        """
+        if not self.forgot:
+            return [*range(1, count + 1)]
+        found = [(call - before) // self.cycle + 1 for call in self.calls]
+        return [*found, *range(found[-1] + 1, found[-1] + 1 + count - len(found))]
 
     def stop(self, starts: Sequence[int], until: int) -> int:
         """Where the last pass ends: with the last line that also ends the first."""

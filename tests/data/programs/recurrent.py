@@ -187,3 +187,15 @@ def r_tokens_decoded_into_one_tensor():
         decoded[0, t] = out.max()  # culprit
         losses.append(out.sum())
     torch.stack(losses).sum().backward()
+
+
+@program("graph_freed")
+def r_state_of_two_steps_with_a_backward_call_each():
+    cell, head = nn.GRUCell(2, 3), nn.Linear(3, 1)
+    opt = torch.optim.SGD([*cell.parameters(), *head.parameters()], lr=0.1)
+    h = torch.zeros(4, 3)
+    h = cell(torch.randn(4, 2), h)  # victim
+    head(h).pow(2).mean().backward()
+    opt.step()
+    h = cell(torch.randn(4, 2), h)  # culprit
+    head(h).abs().mean().backward()

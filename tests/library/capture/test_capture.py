@@ -223,6 +223,16 @@ def test_what_an_object_with_slots_holds_has_names() -> None:
     assert named(rec.recording, "self.model.weight").parameter
 
 
+def test_modules_in_plain_lists_are_named_as_the_program_reaches_them() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    net.blocks, net.heads = [torch.nn.Sequential(torch.nn.Linear(2, 2))], {"a": torch.nn.Linear(2, 1)}
+    layers = [torch.nn.Linear(2, 2)]
+    with seegrad.record() as rec:
+        net.heads["a"](net.blocks[0](net(layers[0](torch.ones(1, 2))))).sum().backward()
+    names = {ref.name for ref in rec.recording.tensors if ref.parameter and ref.name and ref.name.endswith("weight")}
+    assert names == {"net.0.weight", "net.blocks[0].0.weight", "net.heads['a'].weight", "layers[0].weight"}
+
+
 def test_the_outermost_name_wins() -> None:
     def inner(x: torch.Tensor) -> torch.Tensor:
         return x * 2

@@ -124,13 +124,17 @@ def test_a_loss_that_diverges_is_an_overflow_and_a_smaller_step_mends_it() -> No
     causes = []
     for rate in (50.0, 0.01):
         weight = torch.nn.Parameter(torch.linspace(0.1, 1.0, 30))
-        opt = torch.optim.SGD([weight], lr=rate)
+        opt, finite = torch.optim.SGD([weight], lr=rate), []
         with seegrad.record(check_nan=True) as rec:
             for _ in range(40):
                 opt.zero_grad()
-                weight.pow(2).sum().backward()
+                loss = weight.pow(2).sum()
+                loss.backward()
                 opt.step()
+                finite.append(loss.detach())
         causes.append([dict(each.arguments)["cause"] for each in rec.diagnoses])
+        called = [f"(backward call {1 + [bool(each.isfinite()) for each in finite].index(False)})" for _ in causes[-1]]
+        assert all(when in each.message("en") for when, each in zip(called, rec.diagnoses, strict=True))
     assert causes == [["overflow"], []]
 
 

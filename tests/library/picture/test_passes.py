@@ -402,3 +402,18 @@ def test_functions_from_before_a_pass_are_not_called_after_its_first_op() -> Non
     own = replace(rec.recording, frames=rec.recording.frames[last.first : last.stop])
     levels = collapse(own, excerpt(rec.recording, sketch(rec.recording), last), Room(12, homes=True, deep=True))
     assert [level.label for level in levels if level.label.startswith(("sin", "from before"))] == ["from before"]
+
+
+def test_what_a_long_training_has_left_behind_counts_among_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seegrad.capture.tables.forget.PATIENCE", 40)
+    scene = draw(regression(60))
+    labels = [each.label for each in scene.passes if each.number]
+    assert labels[-2:] == ["pass 59 of 60", "pass 60 of 60"]
+    skipped = (
+        each
+        for each, before in zip(scene.passes, (None, *scene.passes), strict=False)
+        if before is None or each.number > before.number + 1
+    )
+    here = next(each for each in skipped if each.number)
+    said = f"to {here.number - 1} of this loop only what was found is kept."
+    assert scene.frames[here.first].text.endswith(said)

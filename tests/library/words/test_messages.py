@@ -93,6 +93,12 @@ GOLDEN = {
         " leads into the step before: cut it there, `h = h.detach()`, before line 5 uses it again, and each "
         "backward ends where its own step begins."
     ),
+    "r_state_of_two_steps_with_a_backward_call_each": (
+        "Line 8 (`h = cell(torch.randn(4, 2), h)`) hands `h` on with its graph: the backward call on line 9 comes "
+        "through it to MulBackward0 from line 5, whose saved tensors an earlier call has freed. `h` still leads into "
+        "the step before: cut it there, `h = h.detach()`, before line 8 uses it again, and each backward ends where "
+        "its own step begins."
+    ),
     "r_running_loss_that_keeps_its_graph": (
         "The backward call on line 9 needs what PowBackward0 from line 6 had saved, but line 9 "
         "(`total.backward()`) has freed it already. `total` adds up losses with their graphs, so backward goes "

@@ -237,3 +237,12 @@ def test_what_a_new_head_stands_in_for_is_not_told_to_be_switched_on() -> None:
             model(torch.ones(2, 3)).square().mean().backward()
             optimizer.step()
     assert [each.kind for each in rec.diagnoses] == ["no_optimiser_holds_it"]
+
+
+def test_what_no_optimiser_holds_is_told_at_a_step_that_is_about_it() -> None:
+    """A page opens there, and shows what that step is about."""
+    recording = seen("l_layers_in_a_plain_list").recording
+    found = recording.diagnoses[0]
+    assert (found.kind, found.tensor) == ("no_optimiser_holds_it", "model.blocks[1].bias")
+    assert found.frame is not None
+    assert {each.tensor for each in recording.frames[found.frame].gradients} == {found.tensor_id}
