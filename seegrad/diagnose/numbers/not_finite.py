@@ -48,6 +48,10 @@ HIDDEN = marked(
     "{Culprit} gives the mask a last dimension of 1, so {masked} hides whole rows of scores with it, never some of a "
     "row: {made} made the first NaN, of rows that hold nothing but -∞, and it reached {where} on {victim}."
 )
+PUT = marked(
+    "{Culprit} puts an infinity there. On {made} it meets 0 or another infinity, which is the first NaN on the way to "
+    "{where} on {victim}."
+)
 UNSEEN = marked(
     "NaN or infinity has reached {where} on {victim}, and what was recorded of the numbers doesn't show where it began."
 )
@@ -81,6 +85,7 @@ WHY = {
 MASK_THERE = marked("{Place} puts the -∞ there: with a large finite number in its place, each row adds up to 1.")
 MASKS = frozenset({"masked_fill", "masked_fill_", "where", "__setitem__", "index_fill", "index_fill_"})
 TAKE_MASKS = frozenset({"scaled_dot_product_attention"})
+PUTS = frozenset({"put", "late"})
 DIMENSION = re.compile(r"softmax\([^()]*(?:\([^()]*\)[^()]*)*?(?:dim ?= ?|, ?)(-?\d+)")
 NEAR = 4
 """So many Frames lie at most between the mask and what it leads to."""
@@ -116,6 +121,11 @@ MEND = {
     ),
     "few": marked("Use `correction=0`, which is 0 for one number, or leave such a batch out."),
     "infinite": marked("Use a large finite number in its place, or leave those numbers out before this line."),
+    "put": marked("Use a large finite number in its place, or leave those numbers out before {made}."),
+    "late": marked(
+        "Mask before {rows}, which gives a score of -∞ the weight 0: what it returns is weights already, and those "
+        "that are to be hidden have to be 0."
+    ),
     "data": marked("Leave such rows out, or fill them in, before they are used."),
     "unseen": marked(
         "Record again and have every tensor looked at, then the line is named: `seegrad.record(check_nan=True)`, "
@@ -303,6 +313,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     recording, origin = origins.recording, arrival.origin
     given = _given(origin)
     why = _why(origins, origin)
+    put = origin.put.place if why in PUTS and origin.put is not None else None
     made = _made_on(recording, origin) if origin.frame is not None and origin.frame.phase != "start" else None
     masking = _masking(origins, origin) if why == "row" else None
     stretched = _stretched_on(recording, origin, masking) if masking is not None else None
@@ -313,7 +324,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
         recording=recording,
         kind=kind,
         frame=arrival.frame.index,
-        culprit=None if origin.unseen else stretched or made,
+        culprit=None if origin.unseen else stretched or put or made,
         instead=((masked, MASK_THERE),) if why == "row" and masking and masking.op in MASKS else (),
         victim=call,
         node=origin.node,
@@ -333,6 +344,7 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
         "why": phrase(WHY[why], **facts) if why in WHY else "",
         "masked": finding.line(masked),
         "made": finding.line(made),
+        "rows": finding.line(_weighed_on(origins, origin)),
         "victim": phrase(IN_CALL, line=finding.line(call), number=number + 1) if calls > 1 else finding.line(call),
     }
     return finding.told(_said(why, origin), MEND[why], facts, **words)
@@ -366,6 +378,16 @@ def _masking(origins: Origins, origin: Origin) -> Frame | None:
         if frame.op in MASKS and (before is None or before.is_finite):
             return frame
     return None
+
+
+def _weighed_on(origins: Origins, origin: Origin) -> Place | None:
+    """Where what is masked was made of scores already: rows that add up to 1."""
+    frame, makers = origin.put, Makers(origins.recording)
+    given = _scores(origins.recording, frame) if frame is not None and frame.op in MASKS else None
+    while frame is not None and given is not None:
+        frame = makers.maker(given, frame.index - 1)
+        given = frame.inputs[0] if frame is not None and frame.op == "dropout" and frame.inputs else None
+    return frame.place if frame is not None and frame.op in ROWS else None
 
 
 def _scores(recording: Recording, masking: Frame) -> int | None:
@@ -410,7 +432,7 @@ def _said(why: str, origin: Origin) -> str:
     if why == "data" and origin.frame is None:
         return CAME_IN
     own = {"unseen": UNSEEN, "steep": STEEP, "edge": STEEP, "unused": UNUSED, "grown": GROWN}
-    own |= {"left_out": LEFT_OUT, "entered": ENTERED, "hidden": HIDDEN}
+    own |= {"left_out": LEFT_OUT, "entered": ENTERED, "hidden": HIDDEN, "put": PUT, "late": PUT}
     return own.get(why, BEGAN)
 
 
@@ -443,6 +465,8 @@ def _why(origins: Origins, origin: Origin) -> str:
     dtype = origins.recording.tensors[origin.tensor].dtype if origin.tensor is not None else ""
     reasons = (
         (op in ROWS and has_nan, "row"),
+        (infinite and _weighed_on(origins, origin) is not None, "late"),
+        (infinite and origin.put is not None and origin.put.place != origin.frame.place, "put"),
         (infinite, "infinite"),
         (op in LABELS and has_nan, "ignored"),
         (op in FEW and has_nan, "few"),

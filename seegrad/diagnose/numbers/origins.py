@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from seegrad.diagnose.numbers.known import KnownNumbers, Makers, Span
 from seegrad.diagnose.numbers.left_out import entrance_of
@@ -42,7 +42,8 @@ class Origin:
     """Where it began: the Frame of a forward op, or that of a Node's making with the Node; `tensor` is the result.
 
     `meant`: an infinity that the program itself has put there. `unseen`: not everything that went in is known.
-    `left_out`: data with NaN that the Frame is given; with `backward`, the loss is without.
+    `left_out`: data with NaN that the Frame is given; with `backward`, the loss is without. `put`: the Frame that put
+    the infinity there of which this one has made NaN.
     """
 
     frame: Frame | None
@@ -53,6 +54,7 @@ class Origin:
     meant: bool = False
     unseen: bool = False
     left_out: int | None = None
+    put: Frame | None = None
 
 
 class Origins:
@@ -84,7 +86,9 @@ class Origins:
                 beyond = self._beyond(frame, tensor) if unseen and not meant else None
                 stepped = self._of_step(frame, tensor) if frame.op == STEP and beyond is None else None
                 here = beyond or stepped or Origin(frame, tensor, unseen=unseen, meant=meant)
-                return born if born is not None and (meant or unseen) else here
+                if born is None or not (meant or unseen):
+                    return here
+                return replace(born, put=frame if meant else None)
             if not nans and now is not None and now.has_nan and born is None:
                 born = Origin(frame, tensor)
             tensor, until = (nans or broken)[0], frame.index - 1

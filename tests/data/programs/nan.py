@@ -175,6 +175,53 @@ def n_padded_query_sees_no_key():
     loss.backward()  # victim
 
 
+@program("not_finite")
+def n_weights_masked_behind_their_softmax():
+    """huggingface/pytorch-image-models#2236: -∞ among weights, which are multiplied, and not among scores."""
+
+    class Attention(nn.Module):
+        def __init__(self, dim=8):
+            super().__init__()
+            self.q, self.k, self.v = (nn.Linear(dim, dim, bias=False) for _ in range(3))
+            self.drop, self.out = nn.Dropout(0.0), nn.Linear(dim, 1)
+
+        def forward(self, x, padded):
+            scores = self.q(x) @ self.k(x).transpose(1, 2) / math.sqrt(x.shape[-1])
+            weights = scores.softmax(-1)
+            weights = weights.masked_fill(padded[:, None, :], float("-inf"))  # culprit
+            mixed = self.drop(weights) @ self.v(x)
+            return self.out(mixed).squeeze(-1).mean(1)
+
+    model = Attention()
+    x, lengths = torch.randn(4, 6, 8), torch.tensor([4, 4, 5, 2])
+    padded = torch.arange(6)[None, :] >= lengths[:, None]
+    target = torch.randn(4)
+
+    def loss_of():
+        return F.mse_loss(model(x, padded), target)
+
+    loss = loss_of()
+    loss.backward()  # victim
+
+
+@program("not_finite", check_nan=True)
+def n_nearest_neighbours_but_not_oneself():
+    """A distance of ∞ to oneself, whose weight is 0: the two are multiplied some lines below."""
+    embed = nn.Linear(5, 3, bias=False)
+    cities, wanted = torch.randn(4, 5), torch.rand(4)
+
+    def loss_of():
+        places = embed(cities)
+        apart = (places[:, None] - places[None, :]).pow(2).sum(-1)
+        apart = apart.masked_fill(torch.eye(4, dtype=torch.bool), float("inf"))  # culprit
+        shares = torch.softmax(-apart, dim=1)
+        expected = (shares * apart).sum(1)
+        return F.mse_loss(expected, wanted)
+
+    loss = loss_of()
+    loss.backward()  # victim
+
+
 # -- the loss isn't
 
 
@@ -468,6 +515,19 @@ def kn_scores_are_masked_with_minus_infinity():
         chances = torch.softmax(model(x) + mask, 1)
         loss = -torch.where(chances > 0.1, chances, 0.0).sum() + chances[:, :3][chances[:, :3] > 0.2].sum()
         loss.backward()
+    return model.weight.grad
+
+
+@program(check_nan=True)
+def kn_a_running_minimum_of_what_is_not_seen_yet():
+    """∞ where nothing was seen yet, put in and taken out again before anything meets it."""
+    model, x = nn.Linear(4, 6), torch.randn(8, 4)
+    unseen = torch.rand(8, 6) > 0.5
+    unseen[:, 0] = False
+    costs = model(x).pow(2).masked_fill(unseen, float("inf"))
+    least = costs.min(1).values
+    loss = least.mean() + torch.where(unseen, torch.zeros_like(costs), costs).mean()
+    loss.backward()
     return model.weight.grad
 
 

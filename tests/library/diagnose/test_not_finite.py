@@ -27,6 +27,11 @@ MENDS = {
     "n_elu_written_with_where": ("torch.exp(slope)", "torch.exp(torch.where(slope <= 1, slope, 1.0))"),
     "n_angle_between_equal_rotations": ("torch.acos(cosine)", "torch.acos(cosine.clamp(-1 + 1e-6, 1 - 1e-6))"),
     "n_padded_query_sees_no_key": ('float("-inf")', "torch.finfo(scores.dtype).min"),
+    "n_weights_masked_behind_their_softmax": (
+        'scores.softmax(-1)\n            weights = weights.masked_fill(padded[:, None, :], float("-inf"))',
+        'scores.masked_fill(padded[:, None, :], float("-inf")).softmax(-1)',
+    ),
+    "n_nearest_neighbours_but_not_oneself": ('float("inf")', "1e4"),
     "n_divergence_from_one_hot_labels": ("(p * (log_p - log_q))", "(torch.xlogy(p, p) - p * log_q)"),
     "n_entropy_bonus_of_masked_actions": ("(p * p.log())", "(p * p.clamp(min=1e-12).log())"),
     "n_softmax_written_by_hand": ("torch.exp(scores)", "torch.exp(scores - scores.amax(1, keepdim=True))"),
