@@ -1,0 +1,216 @@
+"""Which axis holds the samples, and which gradient is whose: of reports, and of what meta-learners get wrong."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  # torch's own convention
+from torch.utils.data import DataLoader, TensorDataset
+
+from tests.data.programs import program
+
+# -- a layer that runs along the samples
+
+
+@program("another_axis")
+def ax_digits_read_row_by_row():
+    """The rows of each picture are the steps; the last one is taken, as of samples that come first."""
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cells = nn.LSTM(7, 12, num_layers=2)  # culprit
+            self.head = nn.Linear(12, 4)
+
+        def forward(self, pictures):
+            steps = pictures.view(-1, 9, 7)
+            out, _state = self.cells(steps)  # victim
+            return self.head(out[:, -1, :])
+
+    pictures, digits = torch.rand(44, 63), torch.randint(0, 4, (44,))
+    reader, criterion = Reader(), nn.CrossEntropyLoss()
+    optimizer = torch.optim.Adam(reader.parameters(), lr=1e-2)
+    for _epoch in range(2):
+        for begin in range(0, 44, 22):
+            optimizer.zero_grad()
+            loss = criterion(reader(pictures[begin : begin + 22]), digits[begin : begin + 22])
+            loss.backward()
+            optimizer.step()
+
+
+@program("another_axis")
+def ax_reviews_of_a_loader_attended_to():
+    """Words of reviews, pooled over the axis of the words; the encoder's layer takes that for the samples."""
+
+    class Judge(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(30, 8)
+            layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, dropout=0.0)  # culprit
+            self.encoder = nn.TransformerEncoder(layer, num_layers=1, enable_nested_tensor=False)
+            self.score = nn.Linear(8, 1)
+
+        def forward(self, reviews):
+            seen = self.encoder(self.words(reviews))  # victim
+            return self.score(seen.mean(dim=1)).squeeze(-1)
+
+    reviews, liked = torch.randint(0, 30, (30, 6)), torch.randint(0, 2, (30,)).float()
+    loader = DataLoader(TensorDataset(reviews, liked), batch_size=10, shuffle=True)
+    judge, criterion = Judge(), nn.BCEWithLogitsLoss()
+    optimizer = torch.optim.AdamW(judge.parameters(), lr=1e-3)
+    for _epoch in range(2):
+        for words, label in loader:
+            loss = criterion(judge(words), label)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+@program("another_axis")
+def ax_tides_foretold_by_attention_to_the_hours():
+    """Hours of a tide attend to each other, as it was meant; all hours of a day are then read at once."""
+    into, out = nn.Linear(2, 8), nn.Linear(5 * 8, 1)
+    attention = nn.MultiheadAttention(8, 2)  # culprit
+    layers = nn.ModuleList([into, attention, out])
+    optimizer = torch.optim.SGD(layers.parameters(), lr=1e-2)
+    days, heights = torch.randn(48, 5, 2), torch.randn(48, 1)
+    for _epoch in range(2):
+        for chosen in torch.randperm(48).split(16):
+            hours = into(days[chosen])
+            met, _weights = attention(hours, hours, hours)  # victim
+            foretold = out((hours + met).flatten(1))
+            optimizer.zero_grad()
+            F.mse_loss(foretold, heights[chosen]).backward()
+            optimizer.step()
+
+
+@program("another_axis")
+def ax_songs_turned_before_a_layer_that_takes_samples_first():
+    """The data is turned to have its steps first, as a layer wants it by default; this one was told otherwise."""
+
+    class Ear(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gates = nn.GRU(3, 10, batch_first=True)  # culprit
+            self.kind = nn.Linear(10, 5)
+
+        def forward(self, songs):
+            heard, _last = self.gates(songs.permute(1, 0, 2))  # victim
+            return self.kind(heard[-1])
+
+    songs, kinds = torch.randn(40, 7, 3), torch.randint(0, 5, (40,))
+    ear = Ear()
+    optimizer = torch.optim.Adam(ear.parameters(), lr=1e-3)
+    for _epoch in range(3):
+        for at in range(0, 40, 16):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(ear(songs[at : at + 16]), kinds[at : at + 16])
+            loss.backward()
+            optimizer.step()
+
+
+@program()
+def ax_steps_first_and_the_last_is_taken():
+    """The data has its steps first, as the layer takes them by default, and the labels are the samples'."""
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cells, self.head = nn.LSTM(7, 12), nn.Linear(12, 4)
+
+        def forward(self, pictures):
+            out, _state = self.cells(pictures.view(-1, 9, 7).transpose(0, 1))
+            return self.head(out[-1])
+
+    pictures, digits = torch.rand(44, 63), torch.randint(0, 4, (44,))
+    reader = Reader()
+    optimizer = torch.optim.Adam(reader.parameters(), lr=1e-2)
+    for _epoch in range(2):
+        for chosen in torch.randperm(44).split(22):
+            optimizer.zero_grad()
+            F.cross_entropy(reader(pictures[chosen]), digits[chosen]).backward()
+            optimizer.step()
+
+
+@program()
+def ax_letters_of_a_text_each_with_its_next():
+    """A language model: letters first, several texts side by side, each letter is compared with the next one."""
+    letters, gates, score = nn.Embedding(20, 6), nn.GRU(6, 12), nn.Linear(12, 20)
+    layers = nn.ModuleList([letters, gates, score])
+    optimizer = torch.optim.Adam(layers.parameters(), lr=1e-2)
+    texts = torch.randint(0, 20, (36, 4))
+    for begin in range(0, 33, 8):
+        many = min(8, 35 - begin)
+        seen, wanted = texts[begin : begin + many], texts[begin + 1 : begin + many + 1]
+        out, _last = gates(letters(seen))
+        optimizer.zero_grad()
+        F.cross_entropy(score(out).view(-1, 20), wanted.reshape(-1)).backward()
+        optimizer.step()
+
+
+@program()
+def ax_tags_of_one_sentence_at_a_time():
+    """A tagger of one sentence: its only batch is the second axis, and each word has a tag."""
+    words, cells, tag = nn.Embedding(25, 6), nn.LSTM(6, 8), nn.Linear(8, 3)
+    layers = nn.ModuleList([words, cells, tag])
+    optimizer = torch.optim.SGD(layers.parameters(), lr=0.1)
+    sentences = [(torch.randint(0, 25, (many,)), torch.randint(0, 3, (many,))) for many in (4, 6, 5, 7)]
+    for sentence, tags in sentences:
+        out, _state = cells(words(sentence).view(len(sentence), 1, -1))
+        optimizer.zero_grad()
+        F.nll_loss(F.log_softmax(tag(out.view(len(sentence), -1)), dim=1), tags).backward()
+        optimizer.step()
+
+
+@program()
+def ax_each_sentence_of_a_batch_with_its_own_loss():
+    """Samples come first, as the layer was told; what each of its words is, every sentence is told by itself."""
+    cells, tag = nn.LSTM(5, 8, batch_first=True), nn.Linear(8, 3)
+    layers = nn.ModuleList([cells, tag])
+    optimizer = torch.optim.Adam(layers.parameters(), lr=1e-2)
+    words, tags = torch.randn(4, 9, 5), torch.randint(0, 3, (4, 9))
+    for _lap in range(3):
+        out, _state = cells(words)
+        loss = sum(F.cross_entropy(tag(out[at]), tags[at]) for at in range(4)) / 4
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@program()
+def ax_players_that_attend_to_each_other():
+    """Players of several games attend to each other: they are turned to the front for that, and back again."""
+
+    class Team(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention, self.worth = nn.MultiheadAttention(6, 2), nn.Linear(6, 1)
+
+        def forward(self, games):
+            players = games.permute(1, 0, 2)
+            met, _weights = self.attention(players, players, players)
+            return self.worth(met.permute(1, 0, 2)).sum(dim=1).squeeze(-1)
+
+    games, points = torch.randn(24, 3, 6), torch.randn(24)
+    team = Team()
+    optimizer = torch.optim.Adam(team.parameters(), lr=1e-2)
+    for _epoch in range(2):
+        for at in range(0, 24, 8):
+            optimizer.zero_grad()
+            F.mse_loss(team(games[at : at + 8]), points[at : at + 8]).backward()
+            optimizer.step()
+
+
+@program()
+def ax_samples_that_attend_to_each_other_on_purpose():
+    """Somebody writes out that the samples of a batch are to attend to each other, cell by cell."""
+    mix = nn.TransformerEncoderLayer(6, 2, 12, dropout=0.0, batch_first=False)
+    head = nn.Linear(6, 2)
+    layers = nn.ModuleList([mix, head])
+    optimizer = torch.optim.Adam(layers.parameters(), lr=1e-3)
+    cells, kinds = torch.randn(30, 4, 6), torch.randint(0, 2, (30,))
+    for _epoch in range(2):
+        for chosen in torch.randperm(30).split(10):
+            optimizer.zero_grad()
+            F.cross_entropy(head(mix(cells[chosen]).mean(1)), kinds[chosen]).backward()
+            optimizer.step()
