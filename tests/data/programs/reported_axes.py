@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.data.programs import program
@@ -214,3 +217,109 @@ def ax_samples_that_attend_to_each_other_on_purpose():
             optimizer.zero_grad()
             F.cross_entropy(head(mix(cells[chosen]).mean(1)), kinds[chosen]).backward()
             optimizer.step()
+
+
+# -- what an inner step has made is written into a copy, without its history
+
+
+def waves(many=12):
+    """Points of a sine of some height and beginning, and their values."""
+    high, begins, at = torch.rand(()) * 2 + 1, torch.rand(()) * 3, torch.rand(many, 1) * 6 - 3
+    return at, high * torch.sin(at + begins)
+
+
+def regressor():
+    return nn.Sequential(nn.Linear(1, 10), nn.Tanh(), nn.Linear(10, 1))
+
+
+@program("graph_cut")
+def ax_a_pupil_that_is_given_the_numbers_of_a_learned_step():
+    """Two inner steps, each written into the pupil under `no_grad`; the outer loss is the pupil's."""
+    teacher, pupil = regressor(), regressor()
+    outer = torch.optim.Adam(teacher.parameters(), lr=1e-2)
+    for _round in range(4):
+        at, value = waves()
+        pupil.load_state_dict(teacher.state_dict())
+        inner = F.mse_loss(teacher(at), value)
+        slopes = torch.autograd.grad(inner, list(teacher.parameters()), create_graph=True)
+        with torch.no_grad():
+            for mine, theirs, slope in zip(pupil.parameters(), teacher.parameters(), slopes, strict=True):
+                with torch.enable_grad():
+                    moved = theirs - 0.05 * slope
+                mine.copy_(moved)  # culprit
+        loss = F.mse_loss(pupil(at + 0.1), value) + 0.01 * inner
+        outer.zero_grad()
+        loss.backward()  # victim
+        outer.step()
+
+
+@program("graph_cut")
+def ax_a_vector_of_moved_weights_put_into_a_worker():
+    """All weights in a row, moved by their gradient, and dealt out to a worker's Parameters."""
+    chief, worker = regressor(), copy.deepcopy(regressor())
+    step = torch.optim.SGD(chief.parameters(), lr=1e-2)
+    for _day in range(3):
+        step.zero_grad()
+        for _job in range(2):
+            at, value = waves()
+            first = (chief(at) - value).pow(2).mean()
+            slopes = torch.autograd.grad(first, list(chief.parameters()), create_graph=True)
+            moved = parameters_to_vector(chief.parameters()) - 0.1 * parameters_to_vector(slopes)
+            vector_to_parameters(moved, worker.parameters())  # culprit
+            again = (worker(at) - value).pow(2).mean()
+            (again + first).backward()  # victim
+        step.step()
+
+
+@program()
+def ax_a_worker_of_the_first_order():
+    """The worker's gradients are taken for the chief's own: no history is needed for that."""
+    chief, worker = regressor(), regressor()
+    step = torch.optim.SGD(chief.parameters(), lr=1e-2)
+    for _day in range(3):
+        at, value = waves()
+        slopes = torch.autograd.grad((chief(at) - value).pow(2).mean(), list(chief.parameters()))
+        moved = [weight - 0.1 * slope for weight, slope in zip(chief.parameters(), slopes, strict=True)]
+        with torch.no_grad():
+            for mine, given in zip(worker.parameters(), moved, strict=True):
+                mine.copy_(given)
+        worker.zero_grad()
+        (worker(at) - value).pow(2).mean().backward()
+        for theirs, mine in zip(chief.parameters(), worker.parameters(), strict=True):
+            theirs.grad = mine.grad.clone()
+        step.step()
+
+
+@program()
+def ax_moved_weights_that_are_called_with_and_kept_to_look_at():
+    """The outer loss goes by the values themselves; a copy of their numbers is tried on other points."""
+    net, shown = regressor(), regressor()
+    outer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _round in range(3):
+        at, value = waves()
+        slopes = torch.autograd.grad(F.mse_loss(net(at), value), list(net.parameters()), create_graph=True)
+        moved = {name: w - 0.1 * s for (name, w), s in zip(net.named_parameters(), slopes, strict=True)}
+        shown.load_state_dict(moved)
+        outer.zero_grad()
+        F.mse_loss(torch.func.functional_call(net, moved, (at,)), value).backward()
+        outer.step()
+        shown.zero_grad()
+        F.mse_loss(shown(at + 0.5), value).backward()
+
+
+@program()
+def ax_a_walker_that_the_slow_weights_go_after():
+    """Reptile: a copy walks by steps of its own, and the slow weights go a part of its way."""
+    slow = regressor()
+    step = torch.optim.SGD(slow.parameters(), lr=0.5)
+    for _round in range(3):
+        at, value = waves()
+        walker = copy.deepcopy(slow)
+        strides = torch.optim.SGD(walker.parameters(), lr=0.05)
+        for _stride in range(2):
+            strides.zero_grad()
+            F.mse_loss(walker(at), value).backward()
+            strides.step()
+        for held, went in zip(slow.parameters(), walker.parameters(), strict=True):
+            held.grad = held.detach() - went.detach()
+        step.step()
