@@ -21,6 +21,7 @@ from seegrad.capture.tables.frames import SwitchDraft
 from seegrad.capture.training.carried.averaged import AveragedWeights
 from seegrad.capture.training.carried.states import CarriedStates
 from seegrad.capture.training.guards import GuardedSwitches
+from seegrad.capture.training.leaving.taken import TakenNumbers
 from seegrad.capture.training.settings.alike import AlikeRows
 from seegrad.capture.training.settings.axes import Axes
 from seegrad.capture.training.settings.batches import FirstBatches
@@ -80,6 +81,7 @@ class Switches:
         self.fitted, self.alike, self.built = FittedTargets(tables, source), AlikeRows(tables), BuiltModules(source)
         self.averaged, self.states = AveragedWeights(tables, source), CarriedStates(tables)
         self.closures, self.axes = ClosureRuns(tables), Axes(tables, source)
+        self.taken = TakenNumbers(tables, source)
         self._around: dict[tuple[CodeType, int], Place | None] = {}  # line → the `with torch.inference_mode():` around
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:
@@ -142,6 +144,7 @@ class Switches:
         """The block is over."""
         self.fitted.tell()
         self.axes.tell()
+        self.taken.tell()
         self.closures.tell()
 
     def tensor(self, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None) -> None:

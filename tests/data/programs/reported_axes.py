@@ -323,3 +323,95 @@ def ax_a_walker_that_the_slow_weights_go_after():
         for held, went in zip(slow.parameters(), walker.parameters(), strict=True):
             held.grad = held.detach() - went.detach()
         step.step()
+
+
+# -- numbers that are taken out of a result, and made a tensor again elsewhere
+
+
+@program("never_reached")
+def ax_guesses_of_a_walk_noted_as_numbers():
+    """Policy and worth of each place; the worth is noted as a number, and the loss compares these notes."""
+
+    class Walker(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.way, self.worth = nn.Linear(3, 8), nn.Linear(8, 2), nn.Linear(8, 1)
+
+        def forward(self, place):
+            seen = torch.relu(self.stem(place))
+            return torch.log_softmax(self.way(seen), -1), self.worth(seen)
+
+    def walk(walker, many=6):
+        ways, guesses, found = [], [], []
+        for _stride in range(many):
+            logs, guess = walker(torch.randn(3))
+            chosen = int(torch.multinomial(logs.exp().detach(), 1))
+            ways.append(logs[chosen])
+            guesses.append(float(guess))  # culprit
+            found.append(float(chosen))
+        return torch.stack(ways), torch.tensor(guesses), torch.tensor(found)
+
+    walker = Walker()
+    optimizer = torch.optim.Adam(walker.parameters(), lr=1e-2)
+    for _walk in range(4):
+        ways, guesses, found = walk(walker)
+        loss = -(ways * (found - guesses)).mean() + F.mse_loss(guesses, found)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim
+
+
+@program("never_reached")
+def ax_doubts_of_a_second_head_gathered_in_a_list():
+    """Each batch's doubts join a list of numbers; the loss is weighed by a tensor of that list."""
+    stem, mean, doubt = nn.Linear(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+    optimizer = torch.optim.SGD([*stem.parameters(), *mean.parameters(), *doubt.parameters()], lr=1e-2)
+    x, y = torch.randn(24, 4), torch.randn(24)
+    for _epoch in range(3):
+        foretold, doubts = [], []
+        for begin in range(0, 24, 8):
+            seen = torch.tanh(stem(x[begin : begin + 8]))
+            foretold.append(mean(seen).squeeze(1))
+            spread = F.softplus(doubt(seen)).squeeze(1)
+            doubts.extend(spread.tolist())  # culprit
+        weights = torch.tensor(doubts)
+        loss = ((torch.cat(foretold) - y) ** 2 / weights + weights.log()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()  # victim
+
+
+@program()
+def ax_guesses_noted_beside_what_the_loss_takes():
+    """The notes are to be shown; the loss has the guesses themselves."""
+    stem, worth = nn.Linear(3, 8), nn.Linear(8, 1)
+    optimizer = torch.optim.Adam([*stem.parameters(), *worth.parameters()], lr=1e-2)
+    shown = []
+    for _walk in range(4):
+        guesses, found = [], torch.randn(5)
+        for place in torch.randn(5, 3):
+            guess = worth(torch.relu(stem(place)))
+            shown.append(guess.item())
+            guesses.append(guess)
+        loss = F.mse_loss(torch.cat(guesses), found)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        shown.append(loss.item())
+
+
+@program()
+def ax_a_baseline_that_another_optimiser_trains():
+    """The policy's loss has the numbers of a guess, as it should; the guess learns by a loss of its own."""
+    policy, worth = nn.Linear(3, 2), nn.Linear(3, 1)
+    first = torch.optim.SGD(policy.parameters(), lr=1e-2)
+    second = torch.optim.SGD(worth.parameters(), lr=1e-2)
+    for _walk in range(3):
+        places, found = torch.randn(6, 3), torch.randn(6)
+        baseline = torch.tensor(worth(places).squeeze(1).tolist())
+        first.zero_grad()
+        (-torch.log_softmax(policy(places), 1)[:, 0] * (found - baseline)).mean().backward()
+        first.step()
+        second.zero_grad()
+        F.mse_loss(worth(places).squeeze(1), found).backward()
+        second.step()
