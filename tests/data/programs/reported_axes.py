@@ -415,3 +415,104 @@ def ax_a_baseline_that_another_optimiser_trains():
         second.zero_grad()
         F.mse_loss(worth(places).squeeze(1), found).backward()
         second.step()
+
+
+# -- gradients that are kept after each of several backward calls
+
+
+@program("gradients_never_cleared")
+def ax_conflict_of_two_tasks_in_what_they_share():
+    """The angle between two tasks' gradients decides on their weights; the second one's holds the first one's."""
+    shared, left, right = nn.Linear(4, 6), nn.Linear(6, 1), nn.Linear(6, 1)
+    optimizer = torch.optim.Adam([*shared.parameters(), *left.parameters(), *right.parameters()], lr=1e-2)
+    for _lap in range(3):
+        x, y, z = torch.randn(8, 4), torch.randn(8, 1), torch.randn(8, 1)
+        seen = torch.relu(shared(x))
+        one, other = F.mse_loss(left(seen), y), F.mse_loss(right(seen), z)
+        optimizer.zero_grad()
+        one.backward(retain_graph=True)
+        first = shared.weight.grad.clone().flatten()
+        other.backward(retain_graph=True)  # culprit
+        second = shared.weight.grad.clone().flatten()  # victim
+        share = (torch.cosine_similarity(first, second, dim=0) + 1) / 2
+        optimizer.zero_grad()
+        (one + share * other).backward()
+        optimizer.step()
+
+
+@program("gradients_never_cleared")
+def ax_weights_that_matter_to_what_was_learned():
+    """How much each weight matters is the mean of its squared gradients, one sample after the other."""
+    net, criterion = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 2)), nn.CrossEntropyLoss()
+    samples, kinds = torch.randn(10, 3), torch.randint(0, 2, (10,))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _epoch in range(2):
+        optimizer.zero_grad()
+        criterion(net(samples), kinds).backward()
+        optimizer.step()
+    optimizer.zero_grad()
+    matters = {name: torch.zeros_like(weight) for name, weight in net.named_parameters()}
+    for sample, kind in zip(samples, kinds, strict=True):
+        criterion(net(sample.unsqueeze(0)), kind.unsqueeze(0)).backward()  # culprit
+        for name, weight in net.named_parameters():
+            matters[name] += weight.grad.detach() ** 2 / len(samples)  # victim
+    return matters
+
+
+@program()
+def ax_norms_of_a_sum_that_grows_until_its_step():
+    """Four small batches to a step: how far their sum has grown is noted after each of them."""
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    grown = []
+    for batch in range(10):
+        x, y = torch.randn(4, 3), torch.randn(4, 1)
+        (F.mse_loss(net(x), y) / 4).backward()
+        grown.append(net.weight.grad.norm().item())
+        if batch % 4 == 3:
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+@program()
+def ax_each_task_s_part_of_a_sum():
+    """What the second call has added is the sum without what was there before."""
+    shared, left, right = nn.Linear(4, 6), nn.Linear(6, 1), nn.Linear(6, 1)
+    optimizer = torch.optim.Adam([*shared.parameters(), *left.parameters(), *right.parameters()], lr=1e-2)
+    for _lap in range(3):
+        seen = torch.relu(shared(torch.randn(8, 4)))
+        one, other = left(seen).pow(2).mean(), right(seen).abs().mean()
+        optimizer.zero_grad()
+        one.backward(retain_graph=True)
+        first = shared.weight.grad.clone()
+        other.backward(retain_graph=True)
+        both = shared.weight.grad.clone()
+        second = both - first
+        share = torch.cosine_similarity(first.flatten(), second.flatten(), dim=0).clamp(min=0)
+        optimizer.zero_grad()
+        (one + share * other).backward()
+        optimizer.step()
+
+
+@program()
+def ax_gradients_of_each_sample_cleared_between():
+    """Each sample's gradient is kept, and taken away before the next one comes."""
+    net = nn.Linear(3, 2)
+    kept = []
+    for sample in torch.randn(5, 3):
+        net.zero_grad()
+        net(sample).sum().backward()
+        kept.append(net.weight.grad.flatten().clone())
+    return torch.stack(kept)
+
+
+@program()
+def ax_a_lesson_on_gradients_that_add_up():
+    """A variable, and what is in its gradient after one call and after another."""
+    x = torch.tensor([2.0, 3.0], requires_grad=True)
+    (x * x).sum().backward()
+    once = x.grad.clone()
+    (x * x).sum().backward()
+    twice = x.grad.clone()
+    return once, twice
