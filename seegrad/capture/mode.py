@@ -37,6 +37,7 @@ from seegrad.capture.recomputed import Recomputations
 from seegrad.capture.state import RecordingState
 from seegrad.capture.step import Step, is_torchs
 from seegrad.capture.tables.frames import PLAIN
+from seegrad.capture.training.leaving.taken import TAKING
 from seegrad.capture.training.lost import (
     tell_kept,
     tell_lost,
@@ -311,6 +312,8 @@ class Capture(TorchFunctionMode):
                 if step is not None:
                     return self._within(step, call, frame, func, args, kwargs)
             if kind == "read" or _torch.bypassed():
+                if call.name in TAKING:
+                    quietly(self._state.switches.taken.met, args[0], frame)
                 return call_as(frame, func, args, kwargs)
             if kind in HANDING_OUT:
                 return self._hands_out(call, frame, func, args, kwargs)

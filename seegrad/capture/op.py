@@ -19,6 +19,7 @@ from seegrad.capture.tables.frames import FrameDraft, Hit, builds_graph
 from seegrad.capture.tables.hooks import KINDS as HOOKS
 from seegrad.capture.tables.nodes import Birth
 from seegrad.capture.training.collected import JOINS
+from seegrad.capture.training.settings.axes import RUNS
 from seegrad.capture.training.settings.fitted import FITTED
 from seegrad.capture.training.settings.modes import ATTENTION, DROPS
 from seegrad.capture.training.switches import GRAD_MODE, SWITCHES
@@ -238,6 +239,7 @@ def always_writes(name: str) -> bool:
 
 MADE_BY_MODULES = frozenset(
     {"softmax", "sigmoid", "relu", "relu6", "tanh", "softplus", "log_softmax", "logsigmoid", "nll_loss", "kl_div"}
+    | RUNS
 )
 """Ops that may be a module's, whose building is of interest beside the line that calls it."""
 
@@ -250,8 +252,8 @@ class Op:
 
     # fmt: off
     __slots__ = (
-        "_applied", "_built", "_call", "_drop", "_graph", "_inputs", "_module", "_numbers", "_option", "_span",
-        "_state", "_storages", "_tables", "_taken", "_targets", "_twice", "_user", "_versions",
+        "_applied", "_built", "_call", "_drop", "_graph", "_inputs", "_module", "_numbers", "_option", "_runs",
+        "_span", "_state", "_storages", "_tables", "_taken", "_targets", "_twice", "_user", "_versions",
     )
     # fmt: on
 
@@ -292,6 +294,7 @@ class Op:
         self._built: Place | None = None
         if (self._option or call.name in MADE_BY_MODULES) and module is not None and user is not None:
             self._built = state.switches.built.line(module, user, self._module)
+        self._runs = module if graph and call.name in RUNS else None
         may_drop = call.name in DROPS or call.name == ATTENTION
         self._drop = state.switches.modes.dropping(call.name, args, kwargs, module, user) if may_drop else None
         self._taken = taken_on(state.source, frames)
@@ -372,6 +375,8 @@ class Op:
             self._walk(frame, outputs, written)
             if name in FITTED:
                 self._state.switches.fitted.met(frame, self._inputs)
+            if self._runs is not None:
+                self._state.switches.axes.met(frame, self._runs, self._inputs)
         if self._twice and frame.place is not None:
             count = (("count", str(self._twice)),)
             tables.clues.append(Clue("twice", frame.index, frame.place, self._numbers[-1:], count))

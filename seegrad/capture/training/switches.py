@@ -21,7 +21,9 @@ from seegrad.capture.tables.frames import SwitchDraft
 from seegrad.capture.training.carried.averaged import AveragedWeights
 from seegrad.capture.training.carried.states import CarriedStates
 from seegrad.capture.training.guards import GuardedSwitches
+from seegrad.capture.training.leaving.taken import TakenNumbers
 from seegrad.capture.training.settings.alike import AlikeRows
+from seegrad.capture.training.settings.axes import Axes
 from seegrad.capture.training.settings.batches import FirstBatches
 from seegrad.capture.training.settings.built import BuiltModules
 from seegrad.capture.training.settings.closures import ClosureRuns
@@ -78,7 +80,8 @@ class Switches:
         self.rates, self._first_batches = Rates(tables, source), FirstBatches(tables, source)
         self.fitted, self.alike, self.built = FittedTargets(tables, source), AlikeRows(tables), BuiltModules(source)
         self.averaged, self.states = AveragedWeights(tables, source), CarriedStates(tables)
-        self.closures = ClosureRuns(tables)
+        self.closures, self.axes = ClosureRuns(tables), Axes(tables, source)
+        self.taken = TakenNumbers(tables, source)
         self._around: dict[tuple[CodeType, int], Place | None] = {}  # line → the `with torch.inference_mode():` around
 
     def mode(self, on: bool, frame: FrameType, user: FrameType | None) -> None:
@@ -140,6 +143,8 @@ class Switches:
     def tell(self) -> None:
         """The block is over."""
         self.fitted.tell()
+        self.axes.tell()
+        self.taken.tell()
         self.closures.tell()
 
     def tensor(self, args: tuple[Any, ...], kwargs: dict[str, Any], user: FrameType | None) -> None:

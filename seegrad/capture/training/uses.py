@@ -25,6 +25,7 @@ from seegrad.capture.probes.source_text import call_of, texts
 from seegrad.capture.probes.variables import Reach, is_a, tensors_in
 from seegrad.capture.tables import Tables
 from seegrad.capture.tables.frames import FrameDraft, GradientUseDraft, Held, is_shown
+from seegrad.capture.training.leaving.summed import SummedReads
 from seegrad.capture.training.steps.masked import MaskedWeights
 from seegrad.capture.training.steps.rescaled import RescaledClips, UsedUp
 from seegrad.capture.training.windows import Windows
@@ -95,6 +96,7 @@ class GradientUses:
         self._scaled = False
         self.windows, self._rescaled = Windows(tables, source), RescaledClips(tables)
         self.masks, self._used_up = MaskedWeights(tables), UsedUp(source)
+        self._summed = SummedReads(tables, source)
         self._first = weakref.WeakSet[Optimizer]()  # those that have stepped: asked at their first step alone
 
     def start(self, frame: FrameType | None) -> None:
@@ -129,6 +131,7 @@ class GradientUses:
         self._used_up.stepped()
         gradients = {key: number for number, leaf in known if (key := _storage(leaf.grad)) is not None}
         self._rescaled.stepped(gradients)
+        self._summed.used(gradients)
         self._used.update(gradients)
         held = tuple((number, _version(leaf)) for number, leaf in known)
         self.windows.stepped(optimiser, known)
@@ -141,6 +144,7 @@ class GradientUses:
         if number is not None and leaf.grad is not None:
             self._used.pop(_storage(leaf.grad) or 0, None)
             self._rescaled.forget(_storage(leaf.grad) or 0)
+            self._summed.gone(_storage(leaf.grad) or 0)
             self._tell_zeroed([(number, leaf)])
             self.windows.cleared(number, user)
             self._clear((self._now, self._source.place(user)), (number, _version(leaf)))
@@ -149,6 +153,8 @@ class GradientUses:
         """Another gradient is about to take its place: no step will find the zeros that were written into this one."""
         if self._rescaled.wait and leaf.grad is not None:
             self._rescaled.replaced(leaf.grad, new)
+        if leaf.grad is not None:
+            self._summed.gone(_storage(leaf.grad) or 0)
         number = self._tables.tensors.find(leaf) if self._zeroed else None
         if number is not None and leaf.grad is not None:
             self._tell_zeroed([(number, leaf)])
@@ -161,6 +167,8 @@ class GradientUses:
         if number is not None and not (place is not None and _only_clears(place.code)):
             self._early.pop(number, None)  # perhaps it's clipped by hand
             self.windows.used(number)
+            if place is not None:
+                self._summed.read(leaf, number, place)
             nothing = self._used_up.read(leaf, caller)
             if nothing is not None:
                 self._tables.uses.append(GradientUseDraft("clipped", self._now, nothing, ()))
@@ -179,6 +187,8 @@ class GradientUses:
     def written(self, frame: FrameDraft, tensor: torch.Tensor) -> None:
         """A call has written to a tensor: where that is a leaf's gradient, `.grad` shows what it holds from now on."""
         key = _torch.storage_key(tensor) if self._read else None
+        if key is not None:
+            self._summed.written(key)
         number = None if key is None else self._read.get(key)
         leaf = None if number is None else self._tables.tensors.alive(number)
         held = None if leaf is None else leaf.grad
@@ -240,6 +250,7 @@ class GradientUses:
         keys = list(filter(None, map(_storage, tensors)))
         self.windows.zeroed(keys, user)
         for key in keys:
+            self._summed.gone(key)
             self._zeroed[key] = [*self._zeroed.get(key, ())[-MOST_TIMES:], at]
 
     def unscaled(self, tensors: Sequence[torch.Tensor], user: FrameType | None) -> None:

@@ -61,7 +61,7 @@ def find_dropped(recording: Recording) -> Iterator[Diagnosis]:
     for place, leaves in groups.items():
         if not told.isdisjoint(leaves):
             continue
-        step, taken_out = idle[leaves[0]][1], LISTED.search(place.code) is not None
+        step, taken_out = idle[leaves[0]][1], place in ends.lines or LISTED.search(place.code) is not None
         anew = None if taken_out else _anew(recording, place)
         finding = Finding(
             recording=recording,
@@ -89,6 +89,7 @@ class _Ends:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
+        self.lines = set[Place]()  # those that take numbers out of such results, and compute nothing themselves
         self._ran = {frame.running for frame in recording.frames if frame.running is not None}
         taking = (frame for frame in recording.frames if not set(frame.outputs) & set(frame.inputs) or frame.writes)
         self._taken = {tensor for frame in taking for tensor in frame.inputs}  # `.cpu()` may hand on the tensor itself
@@ -117,7 +118,11 @@ class _Ends:
         if not results or not self._ran.isdisjoint(seen):
             return None
         if self._taken.isdisjoint(results):
-            return self._recording.frames[self._recording.nodes[ends[0]].frame].place
+            out = {each.place for each in self._recording.clues_of("taken out") if not results.isdisjoint(each.tensors)}
+            self.lines |= out if len(out) == 1 else set()
+            return (
+                next(iter(out)) if len(out) == 1 else self._recording.frames[self._recording.nodes[ends[0]].frame].place
+            )
         places = (self._recording.frames[self._recording.nodes[number].frame].place for number in ends)
         listed = (each for each in places if each is not None and LISTED.search(each.code))
         return self._left(results, next(listed, None))

@@ -298,6 +298,35 @@ def _read(recording: Recording, frame: Frame) -> dict[int, tuple[int, ...]]:
     }
 
 
+READ_AS_A_SUM = marked(
+    "{Culprit} has added to the gradient of {label} after line {first} had read it, and nothing has cleared it "
+    "between: what {victim} reads then is the sum over these backward calls, and no step goes by that sum."
+)
+ASK_FOR_EACH = marked(
+    "If it is to be the gradient of the newest loss alone, clear it before each of these calls, or ask for it by "
+    "`torch.autograd.grad(loss, parameters)`, which adds to nothing."
+)
+
+
+@finder(order=21)
+def find_read_as_a_sum(recording: Recording) -> Iterator[Diagnosis]:
+    """A note for each line that keeps a gradient to which a further backward call has come since one was kept."""
+    for clue in recording.clues_of("summed"):
+        before = reversed(recording.frames[: clue.frame + 1])
+        came = next((frame for frame in before if leaf_of(recording, frame) in clue.tensors), None)
+        if came is not None:
+            finding = Finding(
+                recording=recording,
+                kind=SUMMED,
+                frame=came.index,
+                culprit=came.place,
+                victim=clue.place,
+                tensor=clue.tensors[0],
+            )
+            facts: dict[str, Word] = {"label": label(recording, clue.tensors[0]), "first": clue.fact("first")}
+            yield finding.told(READ_AS_A_SUM, ASK_FOR_EACH, facts)
+
+
 # -- what another loss has left is used too
 
 FOREIGN = DiagnosisKind("foreign_gradients", "note", marked("gradients of another loss"))

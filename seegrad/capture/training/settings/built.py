@@ -1,4 +1,4 @@
-"""The line that built a module of torch's, which writes in place or ends a container: no line calls it by its name."""
+"""The line that built a module of torch's: one that writes in place, ends a container, or runs along an axis."""
 
 from __future__ import annotations
 
@@ -23,12 +23,18 @@ FLAG = "inplace"
 ENDINGS = frozenset({"Softmax", "Softmax2d", "Sigmoid", "Tanh", "Softplus", "LogSoftmax", "LogSigmoid"})
 """Modules of torch's that a container often ends with, and a loss may do without."""
 
+RUNNING = frozenset({"LSTM", "GRU", "RNN", "MultiheadAttention"})
+RUNNING_INSIDE = frozenset({"TransformerEncoderLayer", "TransformerDecoderLayer", "Transformer"})
+"""Modules of torch's that run along one of two axes, told by `batch_first` which; those that make such, told for it."""
+
 CRITERIA = frozenset({"NLLLoss", "KLDivLoss"})
 """Losses that take logarithms of probabilities: of two that are told apart by that alone, one was chosen."""
 
+TELLING = ENDINGS | CRITERIA | RUNNING | RUNNING_INSIDE
+
 
 class BuiltModules:
-    """Of modules of torch's that write in place, since they were built so, or end a container: who built them."""
+    """Of modules of torch's that write in place or run along an axis, since they were built so, or end a container."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -43,9 +49,9 @@ class BuiltModules:
         return known[1]
 
     def _look(self, call: FrameType, user: FrameType, path: str) -> Place | None:
-        module = call.f_locals["self"]
+        module = made_whole(call)
         given = list(inspect.signature(type(module)).parameters)
-        if not _is_torchs(module) or not (FLAG in given or type(module).__name__ in ENDINGS | CRITERIA):
+        if not _is_torchs(module) or not (FLAG in given or type(module).__name__ in TELLING):
             return None  # what a module of the user's own writes, a line of it says
         (owner, *_), outermost = [*_owners(call), None], _outermost(call)
         file, parts = user.f_code.co_filename, path.split(".")
@@ -62,6 +68,19 @@ class BuiltModules:
             if line is not None:
                 return self._source.at(file, line)
         return None
+
+
+def made_whole(call: FrameType) -> Any:
+    """The module that is called; of one that runs along an axis, the outermost of torch's that was told which."""
+    found, step = call.f_locals["self"], call.f_back
+    while type(found).__name__ in RUNNING | RUNNING_INSIDE and step is not None:
+        if step.f_code is MODULE_CALL:
+            module = step.f_locals["self"]
+            if not _is_torchs(module):
+                break
+            found = module if type(module).__name__ in RUNNING_INSIDE else found
+        step = step.f_back
+    return found
 
 
 def _outermost(call: FrameType) -> Any:

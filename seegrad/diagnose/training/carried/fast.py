@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from seegrad.diagnose.cut import LOST
-from seegrad.diagnose.evidence import ancestors, label
+from seegrad.diagnose.evidence import ancestors, label, nodes_behind
 from seegrad.diagnose.finding import Finding, finder
 from seegrad.diagnose.training.freezes import trained_step
 from seegrad.diagnose.training.steps import leaf_of
@@ -46,7 +46,7 @@ class FastWrite:
 
 @finder(order=27)
 def find_fast_weights(recording: Recording) -> Iterator[Diagnosis]:
-    """A note for each line that writes so, where what it has written over is put back, and stepped."""
+    """A note for each line that writes so, into what is put back and stepped, or into a copy of what is."""
     told = set[Place | None]()
     for found in fast_writes(recording).values():
         if found.write.place in told or found.arrival is None:
@@ -72,7 +72,8 @@ def fast_writes(recording: Recording) -> dict[Place | None, FastWrite]:
     """
     lines: dict[Place | None, list[Frame]] = {}
     for frame in recording.frames:
-        if (frame.op, frame.phase) == ("grad", "backward") and frame.grad_enabled and frame.outputs:
+        has_graph = any(recording.tensors[each].requires_grad for each in frame.outputs)
+        if (frame.op, frame.phase) == ("grad", "backward") and frame.grad_enabled and has_graph:
             lines.setdefault(frame.place, []).append(frame)
     ran = {frame.running for frame in recording.frames if frame.running is not None} if lines else set()
     found: dict[Place | None, FastWrite] = {}
@@ -81,7 +82,7 @@ def fast_writes(recording: Recording) -> dict[Place | None, FastWrite]:
         laps = [(each, recording.frames[each.index + 1 : end]) for each, end in zip(asked, ends, strict=True)]
         written = [_written(recording, *lap, ran) for lap in laps]
         ending = [each for each in written if each is not None and each.arrival is not None]
-        if len(ending) >= SEVERAL and None not in written:
+        if len(ending) >= SEVERAL and None not in written and any(_is_of_trained(recording, each) for each in written):
             found[place] = ending[0]
     return found
 
@@ -116,14 +117,38 @@ def _parameter(recording: Recording, tensor: int) -> int | None:
     return number if whole and recording.tensors[number].parameter else None
 
 
+def _is_of_trained(recording: Recording, write: FastWrite | None) -> bool:
+    """Does what was written lead back to something that an optimiser trains?"""
+    given = {number for number, _ in ancestors(recording, write.given)} if write is not None else set[int]()
+    made = [node.id for node in recording.nodes if not given.isdisjoint(node.outputs)]
+    leaves = {leaf for each in nodes_behind(recording, made) if (leaf := recording.nodes[each].leaf) is not None}
+    return bool(leaves) and trained_step(recording, leaves, 0) is not None
+
+
 def _arrival(recording: Recording, leaf: int, asked: Frame, write: Frame) -> Frame | None:
-    """Where a backward call comes to it, if it gets back then what it was before the inner step, and is trained."""
+    """Where a backward call comes to it before it's written again.
+
+    Only if it gets back then what it was before the inner step, and is trained; or if it is a copy's, of which nobody
+    takes the gradient: no optimiser holds it, and no code of the user's reads it.
+    """
     writes = (each for each in recording.writes if each.frame > write.index)
     back = next((recording.frames[each.frame] for each in writes if _parameter(recording, each.tensor) == leaf), None)
-    if back is None or back.op not in WRITES or trained_step(recording, {leaf}, back.index) is None:
+    if not (_is_given_back(recording, leaf, asked, back) or _is_thrown_away(recording, leaf)):
         return None
-    *_, (kept, _route) = ancestors(recording, back.inputs[-1])
-    if recording.tensors[kept].frame >= asked.index:
-        return None
-    between = recording.frames[write.index : back.index]
+    between = recording.frames[write.index : back.index if back is not None else None]
     return next((each for each in between if leaf_of(recording, each) == leaf), None)
+
+
+def _is_given_back(recording: Recording, leaf: int, asked: Frame, back: Frame | None) -> bool:
+    if back is None or back.op not in WRITES or trained_step(recording, {leaf}, back.index) is None:
+        return False
+    *_, (kept, _route) = ancestors(recording, back.inputs[-1])
+    return recording.tensors[kept].frame < asked.index
+
+
+def _is_thrown_away(recording: Recording, leaf: int) -> bool:
+    used = {number for use in recording.uses if use.kind != "cleared" for number, _ in use.tensors}
+    held = {number for use in recording.uses if use.kind in ("stepped", "idle") for number, _ in use.tensors}
+    reads = [use for use in recording.uses if use.kind == "read"]  # of each line the first leaf is known
+    several = any(use.place is not None and use.place.code.count(".grad") > 1 for use in reads)
+    return leaf not in used and not several and all(number in held for use in reads for number, _ in use.tensors)

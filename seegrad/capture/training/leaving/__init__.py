@@ -1,0 +1,1 @@
+"""What leaves torch, and comes back without its history."""
