@@ -78,6 +78,7 @@ def _next(recording: Recording, wanted: Wanted) -> Question:
         right=said,
         wrong=said,
         evidence=(order[now].pill,),
+        numbers=True,
     )
     return replace(asked, id=named_for(recording, "next", str(now)))
 
@@ -156,6 +157,7 @@ def _gradient(recording: Recording, wanted: Wanted) -> Question:
         choices=tuple(sorted(offered, key=lambda choice: choice.key)),
         right=said,
         wrong=said,
+        numbers=True,
     )
     number = named_for(recording, "gradient", str(tensor.name), str(frame.index))
     return replace(asked, prompt=asked.prompt.replace("{name}", str(tensor.name)), id=number)
