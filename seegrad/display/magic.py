@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import shlex
-import sys
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -17,7 +15,7 @@ from IPython.display import display
 from seegrad.capture.mode import Detail
 from seegrad.display.ahead import HELP, step_ahead
 from seegrad.display.assigned import say_passed
-from seegrad.display.widget import asks, show
+from seegrad.display.widget import asks, running_number, show
 from seegrad.learn.progress import note_cell
 from seegrad.model.recording import Recording
 from seegrad.quiz import KINDS
@@ -47,7 +45,7 @@ class MagicLine(argparse.ArgumentParser):
         )
         self.add_argument("--tensors", default="", help="names that a versions question asks for, with commas between")
         self.add_argument("--nodes", default="", help="Functions that a saves question asks for, with commas between")
-        self.add_argument("--name", default="q1", help="the variable in the line of Python under the answer")
+        self.add_argument("--name", default="", help="the variable in the line of Python under the answer")
         self.add_argument("--as", dest="kept", default="", help="a name for what was recorded, to use in later cells")
         self.add_argument("--content", action="store_true", help="compare bytes too: finds writes that no op made")
         self.add_argument("--check-nan", action="store_true", help="find where the first NaN or infinity began")
@@ -65,7 +63,7 @@ def see(line: str, cell: str) -> Any:
     """Record this cell, show its graph, and say what went wrong.
 
     Options: `--step N`, `--ask KIND`, `--ahead help|alone`, `--tensors a,b`,
-    `--nodes MulBackward0`, `--name q1`, `--as rec`, `--content`, `--check-nan`.
+    `--nodes MulBackward0`, `--name q7`, `--as rec`, `--content`, `--check-nan`.
 
     While the picture waits for an answer torch's error waits too: it would tell the answer, and is the picture's last
     step anyway. So a cell that asks ends in the same way whether or not it raises.
@@ -127,15 +125,6 @@ def prepare(shell: Any, cell: str) -> ReadyCell:
     tree = ast.parse(text, file)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     return ReadyCell(file, text, tree, ast.Expression(last.value) if isinstance(last, ast.Expr) else None)
-
-
-def running_number(shell: Any) -> int:
-    """The number of the cell that is running. IPython counts on before it runs a cell, so the counter is one ahead."""
-    numbers = shell.compile._filename_map
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code.co_filename not in numbers:
-        frame = frame.f_back
-    return int(numbers[frame.f_code.co_filename] if frame is not None else shell.execution_count)
 
 
 def run(cell: ReadyCell, namespace: dict[str, Any]) -> Any:

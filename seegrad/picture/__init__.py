@@ -178,7 +178,8 @@ def _finished(
     parts: SharedParts = (),
 ) -> Scene:
     """The Scene with an id that follows from its content, so that two pictures on a page never share ids."""
-    content = "".join([level.body for level in levels] + [markup for _name, markup in parts]) + str(question)
+    content = "".join([level.body for level in levels] + [markup for _name, markup in parts])
+    content += str(question and replace(question, name="q1"))  # the answer's name is its cell's, and in no picture
     uid = "s" + hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()[:7]
     outer, *inner = [replace(level, body=with_uid(level.body, uid)) for level in levels]
     return Scene(

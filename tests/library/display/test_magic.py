@@ -186,6 +186,24 @@ def test_the_traceback_carries_the_number_of_the_cell_that_runs(shell: Any, disp
     assert re.search(r"Cell In\s?\[(\d+)\], line 4", said)[1] == str(number)  # type: ignore[index]  # None fails too
 
 
+@pytest.mark.parametrize("line", ["%%see --ask leaves", "%%see --ahead help", "{show}"])
+def test_an_answer_is_called_after_its_cell_so_that_two_are_kept(shell: Any, displayed: list[Any], line: str) -> None:
+    shell.kernel = object()
+    program = "b = a * 2\n(b * b).sum().backward()"
+    if line == "{show}":
+        shell.run_cell("import seegrad\nwith seegrad.record() as rec:\n    b = a * 2\n    (b * b).sum().backward()")
+        program, line = "seegrad.show(rec, ask='leaves')", ""
+    shown = [shell.run_cell(f"{line}\n{program}".strip(), store_history=True).result for _ in range(2)]
+    first, second = displayed or shown
+    names = [each._scene.question.name for each in (first, second)]
+    assert len(set(names)) == 2
+    assert all(re.fullmatch(r"q\d+", name) for name in names)
+    assert first._scene.question.id == second._scene.question.id, "what is kept of it stays where it was"
+    assert line or first._scene.uid == second._scene.uid, "nor is another picture drawn"
+    assert shell.run_cell("%%see --ask leaves --name mine\nb = a * 2").success
+    assert displayed[-1]._scene.question.name == "mine"
+
+
 def test_steps_are_asked_ahead_and_torch_s_error_waits_too(shell: Any, displayed: list[Any]) -> None:
     assert shell.run_cell("%%see --ahead help\nb = a * 2\n(b * b).sum().backward()").success
     assert [picture.scene["question"]["kind"] for picture in displayed] == ["next"]
