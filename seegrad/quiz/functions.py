@@ -57,7 +57,7 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
             choice(
                 f"{'-' if kept else '+'}{name} {label}",
                 label,
-                "M03" if recording.writes else "",
+                "" if kept else whys.belief(pill, label),
                 whys.kept(name, pill, label) if kept else whys.unneeded(name, label),
             )
             for name, pill in asked.items()
@@ -99,6 +99,13 @@ class _Whys:
     def __init__(self, recording: Recording, labels: dict[int, str]) -> None:
         self._nodes = {f"f{node.id}": node for node in recording.nodes}
         self._labels = labels
+        storages = {ref.id: ref.storage for ref in recording.tensors}
+        self._written = [
+            (labels[tensor], write.frame)
+            for write in recording.writes
+            for tensor in labels
+            if storages.get(tensor) == write.storage
+        ]
 
     def kept(self, name: str, pill: str, label: str) -> str:
         """For whose gradients it is needed, where that is known."""
@@ -113,6 +120,11 @@ class _Whys:
         names = dict.fromkeys(self._labels[tensor] for tensor in served if tensor in self._labels)
         said = _("`{node}` needs `{name}` for the gradient of {names}.")
         return said.format(node=name, name=label, names=listed(names)) if names else ""
+
+    def belief(self, pill: str, label: str) -> str:
+        """Who ticks what nobody saves, and a later line overwrites, takes that write for one that raises: M03."""
+        later = (frame > self._nodes[pill].frame for name, frame in self._written if name == label)
+        return "M03" if any(later) else ""
 
     def unneeded(self, name: str, label: str) -> str:
         """Whatever its derivative is computed with, it isn't this."""

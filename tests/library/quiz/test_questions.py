@@ -212,6 +212,24 @@ def test_every_pill_bears_the_name_by_which_its_function_is_answered(kind: str) 
     assert "#" not in "".join(re.findall('class="fnm"[^>]*>([^<]+)<', calm.body)), "nothing there says a number"
 
 
+def test_that_any_write_raises_is_heard_only_from_who_ticks_what_was_overwritten_and_nobody_saves() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        b = a * 2
+        c = b + 1
+        b.mul_(3)
+        d = c.exp()
+        (d * b).sum().backward()
+    question = ask(rec.recording, "saves")
+    truth = json.loads(question.truth)
+    beliefs = {choice.key: choice.misconception for choice in question.choices}
+    assert {key for key, belief in beliefs.items() if belief} == {"+MulBackward0 b", "+AddBackward0 b"}
+    assert set(beliefs.values()) == {"", "M03"}
+    missed = {node: [] for node in truth}
+    assert judge(question, {"saves": missed}).misconception == ""
+    assert judge(question, {"saves": truth | {"AddBackward0": ["b"]}}).misconception == "M03"
+
+
 def test_every_wrong_order_is_told_why() -> None:
     with seegrad.record() as rec:
         _, loss = branches()
