@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import ast
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -13,6 +15,7 @@ from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
 from IPython.display import display
 
 from seegrad.capture.mode import Detail
+from seegrad.capture.probes.places import is_users
 from seegrad.display.ahead import HELP, step_ahead
 from seegrad.display.assigned import say_passed
 from seegrad.display.widget import asks, running_number, show
@@ -20,7 +23,7 @@ from seegrad.learn.progress import note_cell
 from seegrad.model.recording import Recording
 from seegrad.quiz import KINDS
 from seegrad.recorder import record
-from seegrad.words.languages import _
+from seegrad.words.languages import _, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +139,46 @@ def run(cell: ReadyCell, namespace: dict[str, Any]) -> Any:
 
 
 def keep_traceback(shell: Any, error: BaseException) -> None:
-    """Show the traceback from the learner's own line on, as if the cell had run without the magic."""
+    """Show the traceback from the learner's own line on, and of it what is the learner's; `%tb` shows the rest."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    lines = shell.InteractiveTB.structured_traceback(type(error), error, trace)
-    error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]  # IPython looks for this method on the error
+    steps = list(_steps(trace))
+    own = [step for step in steps if _is_own(step.tb_frame.f_code.co_filename)]
+    told = shell.InteractiveTB.structured_traceback
+    shown = [told(type(error), error, trace)]
+    if 0 < len(own) < len(steps):
+        shown.append([*told(type(error), error, _chained(own)), _folded(len(steps) - len(own))])
+    # IPython looks for this method on the error: when the cell ends, then for each `%tb`
+    error._render_traceback_ = lambda: shown.pop() if len(shown) > 1 else shown[0]  # type: ignore[attr-defined]
+
+
+def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:
+    """The calls of a traceback, from the outermost inwards."""
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _is_own(file: str) -> bool:
+    """Is this a cell, or a file that the learner has written, and no library?"""
+    return is_users(file) and "-packages" not in file
+
+
+def _chained(steps: list[TracebackType]) -> TracebackType | None:
+    """A traceback of these calls alone."""
+    trace = None
+    for step in reversed(steps):
+        trace = TracebackType(trace, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return trace
+
+
+def _folded(count: int) -> str:
+    return counted(
+        "{count} call inside the libraries is left out here: `%tb` in the next cell shows it.",
+        "{count} calls inside the libraries are left out here: `%tb` in the next cell shows them.",
+        count,
+    ).format(count=count)
 
 
 def load_ipython_extension(shell: Any) -> None:

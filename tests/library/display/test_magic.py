@@ -74,6 +74,28 @@ def test_the_traceback_begins_at_the_learner_s_line(
     assert len(displayed) == 1
 
 
+def test_of_the_traceback_the_learner_s_lines_are_shown_and_the_rest_when_it_is_asked_for(
+    shell: Any, displayed: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(cell: str) -> str:
+        shell.run_cell(cell)
+        return re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+
+    plain, folded, asked = said(RAISES), said("%%see\n" + RAISES), said("%tb")
+    assert "----> 4 out.sum().backward()" in folded
+    assert "modified by an inplace operation" in folded
+    assert "_tensor.py" not in folded
+    assert "3 calls inside the libraries are left out here: `%tb`" in folded
+    assert len(folded.splitlines()) < 12 < len(plain.splitlines())
+    assert "_tensor.py" in asked
+    assert "_tensor.py" in plain
+    own = said("%%see\ndef f(x):\n    return missing\n\nf(1)")
+    assert "return missing" in own
+    assert "f(1)" in own
+    assert "left out" not in own, "nothing was"
+    assert displayed
+
+
 @pytest.mark.usefixtures("displayed")
 def test_what_ipython_keeps_of_earlier_cells_is_no_variable_of_the_learner(shell: Any) -> None:
     """Its history holds a graph whose name was bound anew; the frame that runs the cell is IPython's own."""
