@@ -146,11 +146,14 @@ def keep_traceback(shell: Any, error: BaseException) -> None:
     steps = list(_steps(trace))
     own = [step for step in steps if _is_own(step.tb_frame.f_code.co_filename)]
     told = shell.InteractiveTB.structured_traceback
-    shown = [told(type(error), error, trace)]
+    shown: list[list[str]] = [told(type(error), error, trace)]
     if 0 < len(own) < len(steps):
         shown.append([*told(type(error), error, _chained(own)), _folded(len(steps) - len(own))])
-    # IPython looks for this method on the error: when the cell ends, then for each `%tb`
-    error._render_traceback_ = lambda: shown.pop() if len(shown) > 1 else shown[0]  # type: ignore[attr-defined]
+
+    def in_turn() -> list[str]:
+        return shown.pop() if len(shown) > 1 else shown[0]
+
+    error._render_traceback_ = in_turn  # type: ignore[attr-defined]  # IPython asks it when the cell ends, then at `%tb`
 
 
 def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:
