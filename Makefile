@@ -58,6 +58,7 @@ system:  ## Chromium, by the system's package manager, where it is missing
 frontend: frontend/node_modules/.installed  ## TypeScript → seegrad/static
 	cd frontend && npm run --silent build
 frontend/node_modules/.installed: frontend/package-lock.json
+	@echo "fetching what builds the front end into frontend/node_modules, by npm: half a minute, minutes where it comes from far away"
 	cd frontend && npm ci --loglevel=error --no-audit --no-fund
 	@touch $@
 

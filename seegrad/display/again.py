@@ -9,7 +9,7 @@ from typing import Any
 
 from IPython.display import display
 
-from seegrad.display.widget import Picture
+from seegrad.display.widget import Picture, answer_name
 from seegrad.learn.again import Again, Dress, asked_again
 from seegrad.learn.course_map import COURSE
 from seegrad.learn.device import device
@@ -31,7 +31,8 @@ class AskedAgain(Picture):
         dress = again.dress
         with speaking(lang) as spoken:
             recording = recorded(dress)
-            question = replace(ask(recording, dress.kind), id=again.question)
+            called = f"{answer_name()}_{dress.chapter[:2]}_{dress.kind}"  # one cell asks several
+            question = replace(ask(recording, dress.kind, name=called), id=again.question)
             super().__init__(draw(recording, question, spoken))
 
     def _keep(self, question: Question, answer: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from seegrad.display.widget import Picture, Sentence, show
+from seegrad.display.widget import Picture, Sentence, answer_name, show
 from seegrad.learn.progress import note_prediction
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Question, Scene
@@ -57,6 +57,7 @@ def step_ahead(recording: Recording, *, helped: bool, lang: str | None = None) -
     """The picture that asks before each step of backward; where nothing can be asked, why, and the picture as ever."""
     with speaking(lang) as spoken:
         try:
-            return StepAhead(recording, ahead(recording, helped=helped), spoken)
+            asked = (replace(each, name=answer_name()) for each in ahead(recording, helped=helped))
+            return StepAhead(recording, tuple(asked), spoken)
         except QuestionError as error:
             return Sentence(str(error)) if not recording.frames else show(recording, lang=spoken)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import ast
 import shlex
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
+from types import TracebackType
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -15,14 +15,15 @@ from IPython.core.magic import MAGIC_NO_VAR_EXPAND_ATTR
 from IPython.display import display
 
 from seegrad.capture.mode import Detail
+from seegrad.capture.probes.places import is_users
 from seegrad.display.ahead import HELP, step_ahead
 from seegrad.display.assigned import say_passed
-from seegrad.display.widget import asks, show
+from seegrad.display.widget import asks, running_number, show
 from seegrad.learn.progress import note_cell
 from seegrad.model.recording import Recording
 from seegrad.quiz import KINDS
 from seegrad.recorder import record
-from seegrad.words.languages import _
+from seegrad.words.languages import _, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class MagicLine(argparse.ArgumentParser):
         )
         self.add_argument("--tensors", default="", help="names that a versions question asks for, with commas between")
         self.add_argument("--nodes", default="", help="Functions that a saves question asks for, with commas between")
-        self.add_argument("--name", default="q1", help="the variable in the line of Python under the answer")
+        self.add_argument("--name", default="", help="the variable in the line of Python under the answer")
         self.add_argument("--as", dest="kept", default="", help="a name for what was recorded, to use in later cells")
         self.add_argument("--content", action="store_true", help="compare bytes too: finds writes that no op made")
         self.add_argument("--check-nan", action="store_true", help="find where the first NaN or infinity began")
@@ -65,7 +66,7 @@ def see(line: str, cell: str) -> Any:
     """Record this cell, show its graph, and say what went wrong.
 
     Options: `--step N`, `--ask KIND`, `--ahead help|alone`, `--tensors a,b`,
-    `--nodes MulBackward0`, `--name q1`, `--as rec`, `--content`, `--check-nan`.
+    `--nodes MulBackward0`, `--name q7`, `--as rec`, `--content`, `--check-nan`.
 
     While the picture waits for an answer torch's error waits too: it would tell the answer, and is the picture's last
     step anyway. So a cell that asks ends in the same way whether or not it raises.
@@ -129,15 +130,6 @@ def prepare(shell: Any, cell: str) -> ReadyCell:
     return ReadyCell(file, text, tree, ast.Expression(last.value) if isinstance(last, ast.Expr) else None)
 
 
-def running_number(shell: Any) -> int:
-    """The number of the cell that is running. IPython counts on before it runs a cell, so the counter is one ahead."""
-    numbers = shell.compile._filename_map
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code.co_filename not in numbers:
-        frame = frame.f_back
-    return int(numbers[frame.f_code.co_filename] if frame is not None else shell.execution_count)
-
-
 def run(cell: ReadyCell, namespace: dict[str, Any]) -> Any:
     """Run the cell in the user's namespace and return the value of its last expression."""
     exec(compile(cell.body, cell.file, "exec"), namespace)  # noqa: S102  # running the learner's cell is what this is for
@@ -147,12 +139,49 @@ def run(cell: ReadyCell, namespace: dict[str, Any]) -> Any:
 
 
 def keep_traceback(shell: Any, error: BaseException) -> None:
-    """Show the traceback from the learner's own line on, as if the cell had run without the magic."""
+    """Show the traceback from the learner's own line on, and of it what is the learner's; `%tb` shows the rest."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    lines = shell.InteractiveTB.structured_traceback(type(error), error, trace)
-    error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]  # IPython looks for this method on the error
+    steps = list(_steps(trace))
+    own = [step for step in steps if _is_own(step.tb_frame.f_code.co_filename)]
+    told = shell.InteractiveTB.structured_traceback
+    shown: list[list[str]] = [told(type(error), error, trace)]
+    if 0 < len(own) < len(steps):
+        shown.append([*told(type(error), error, _chained(own)), _folded(len(steps) - len(own))])
+
+    def in_turn() -> list[str]:
+        return shown.pop() if len(shown) > 1 else shown[0]
+
+    error._render_traceback_ = in_turn  # type: ignore[attr-defined]  # IPython asks it when the cell ends, then at `%tb`
+
+
+def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:
+    """The calls of a traceback, from the outermost inwards."""
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _is_own(file: str) -> bool:
+    """Is this a cell, or a file that the learner has written, and no library?"""
+    return is_users(file) and "-packages" not in file
+
+
+def _chained(steps: list[TracebackType]) -> TracebackType | None:
+    """A traceback of these calls alone."""
+    trace = None
+    for step in reversed(steps):
+        trace = TracebackType(trace, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return trace
+
+
+def _folded(count: int) -> str:
+    return counted(
+        "{count} call inside the libraries is left out here: `%tb` in the next cell shows it.",
+        "{count} calls inside the libraries are left out here: `%tb` in the next cell shows them.",
+        count,
+    ).format(count=count)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol, cast
 
 import anywidget
@@ -210,7 +211,7 @@ def show(
     *,
     tensors: Iterable[str] = (),
     nodes: Iterable[str] = (),
-    name: str = "q1",
+    name: str = "",
     lang: str | None = None,
 ) -> Picture | Sentence:
     """The picture of a Recording, at one of its steps, perhaps with a question to answer first.
@@ -219,8 +220,8 @@ def show(
 
     `ask` is a kind (KINDS) or a Question of your own;
     `tensors` are the names that a `versions` question asks for, `nodes` the Functions of a `saves` or `order`
-    question, `name` is the variable in the line of Python under the answer. `lang` is `en` or `zh_CN`; without it
-    SEEGRAD_LANG or the notebook's folder says.
+    question, `name` is the variable in the line of Python under the answer, `q7` in cell 7 unless it is given. `lang`
+    is `en` or `zh_CN`; without it SEEGRAD_LANG or the notebook's folder says.
 
     A picture that can't be drawn is replaced by a sentence: a display never breaks a cell.
 
@@ -236,7 +237,9 @@ def show(
         question = ask if isinstance(ask, Question) else None
         if ask is not None and question is None:
             try:
-                question = ask_about(recording, str(ask), tensors=tuple(tensors), nodes=tuple(nodes), name=name)
+                question = ask_about(
+                    recording, str(ask), tensors=tuple(tensors), nodes=tuple(nodes), name=name or answer_name()
+                )
             except QuestionError as error:
                 display(Sentence(str(error)))  # type: ignore[no-untyped-call]  # IPython's display has no types
         try:
@@ -305,6 +308,21 @@ def running_shell() -> Any:
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     return shell if getattr(shell, "kernel", None) is not None else None
+
+
+def answer_name() -> str:
+    """What an answer is called: after the cell that runs, so that it replaces no other's; `q1` without a kernel."""
+    shell = running_shell()
+    return f"q{running_number(shell)}" if shell is not None else "q1"
+
+
+def running_number(shell: Any) -> int:
+    """The number of the cell that is running. IPython counts on before it runs a cell, so the counter is one ahead."""
+    numbers = shell.compile._filename_map
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename not in numbers:
+        frame = frame.f_back
+    return int(numbers[frame.f_code.co_filename] if frame is not None else shell.execution_count)
 
 
 def recording_of(rec: Recording | HasRecording) -> Recording:

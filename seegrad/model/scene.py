@@ -7,7 +7,7 @@ import json
 import re
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from seegrad.model.codec import as_kind
@@ -156,7 +156,8 @@ class Question:
 
     `truth` is JSON text. `targets` are what may be clicked or typed into: (item id or `line:N`, label). `name` is the
     variable in the line of Python that the player offers, `found |` where that adds to a dict. `veil` is what the
-    picture hides until the answer is given.
+    picture hides until the answer is given. `numbers`: an answer tells Functions of one name apart, and so does the
+    picture.
     """
 
     id: str
@@ -171,6 +172,7 @@ class Question:
     evidence: tuple[str, ...] = ()
     name: str = "q1"
     veil: Literal["", "leaves", "counters", "keeps", "saves", "damage"] = ""
+    numbers: bool = field(default=False, repr=False)  # a Scene's id follows from the pills, which bear the numbers
 
 
 @dataclass(frozen=True, slots=True)

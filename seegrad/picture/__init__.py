@@ -11,7 +11,19 @@ from dataclasses import replace
 
 from seegrad.model.recording import Recording
 from seegrad.model.scene import Item, Pass, Question, Scene, SceneFrame, SceneLevel
-from seegrad.picture.sketch import LEVEL, Level, Room, Sketch, Stretch, at, collapse, excerpt, sketch, stretches
+from seegrad.picture.sketch import (
+    LEVEL,
+    Level,
+    Room,
+    Sketch,
+    Stretch,
+    at,
+    collapse,
+    excerpt,
+    sketch,
+    stretches,
+    with_numbers,
+)
 from seegrad.picture.steps import MOST_TOLD, items_of, scene_frames, sheets_of, with_verdict
 from seegrad.picture.still import still, table
 from seegrad.picture.svg import SharedParts, fits, opens, pictures
@@ -54,6 +66,8 @@ def _draw(recording: Recording, question: Question | None, lang: str) -> Scene:
     parts = sketch(recording)
     if not parts.cards:
         return _told(recording, _("No tensor was seen in this block, so there is no graph to draw."), lang)
+    if question is not None and question.numbers:
+        parts = with_numbers(recording, parts)
     frames = scene_frames(recording, parts, lang, question.veil if question else "")
     if question is None or question.until_step < len(frames) - 1:  # while it is open it says nothing of the end
         frames = with_verdict(recording, frames)
@@ -173,7 +187,8 @@ def _finished(
     parts: SharedParts = (),
 ) -> Scene:
     """The Scene with an id that follows from its content, so that two pictures on a page never share ids."""
-    content = "".join([level.body for level in levels] + [markup for _name, markup in parts]) + str(question)
+    content = "".join([level.body for level in levels] + [markup for _name, markup in parts])
+    content += str(question and replace(question, name="q1"))  # the answer's name is its cell's, and in no picture
     uid = "s" + hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()[:7]
     outer, *inner = [replace(level, body=with_uid(level.body, uid)) for level in levels]
     return Scene(

@@ -283,4 +283,4 @@ def _pill(pill: Pill, nodes: dict[int, Node], tensors: dict[int, TensorRef]) -> 
     rows += [_hook(hook, pill.born) for hook in pill.hooks]
     if not node.saved:
         rows.append(Row(_("saves"), ((0, _("nothing")),)))
-    return Item(pill.id, "node", node.name, pill.born, tuple(rows))
+    return Item(pill.id, "node", node.name + pill.number, pill.born, tuple(rows))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from seegrad.model.recording import Node, Recording
 from seegrad.model.scene import Choice, Question
-from seegrad.picture.sketch import Sketch, sketch
+from seegrad.picture.sketch import Sketch, numbered, sketch, told_apart
 from seegrad.quiz.subject import (
     QuestionKind,
     Wanted,
@@ -19,7 +19,6 @@ from seegrad.quiz.subject import (
     last_forward,
     listed,
     names_in,
-    numbered,
     question,
 )
 from seegrad.words.errors import QuestionError
@@ -44,7 +43,7 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
     said = " ".join(_saving(name, kept) for name, kept in truth.items())
     offered = {label for pill in asked.values() for label in around[pill]}
     whys = _Whys(recording, {card.tensor: labels[card.id] for card in parts.cards})
-    asked_for = question(
+    return question(
         recording,
         "saves",
         wanted.prompt
@@ -58,7 +57,7 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
             choice(
                 f"{'-' if kept else '+'}{name} {label}",
                 label,
-                "M03" if recording.writes else "",
+                "" if kept else whys.belief(pill, label),
                 whys.kept(name, pill, label) if kept else whys.unneeded(name, label),
             )
             for name, pill in asked.items()
@@ -71,8 +70,8 @@ def _saves(recording: Recording, wanted: Wanted) -> Question:
         right=said,
         wrong=said,
         veil="saves",
+        numbers=True,
     )
-    return asked_for if wanted.prompt else _explained(asked_for, asked)
 
 
 def _card_labels(parts: Sketch) -> list[str]:
@@ -100,6 +99,13 @@ class _Whys:
     def __init__(self, recording: Recording, labels: dict[int, str]) -> None:
         self._nodes = {f"f{node.id}": node for node in recording.nodes}
         self._labels = labels
+        storages = {ref.id: ref.storage for ref in recording.tensors}
+        self._written = [
+            (labels[tensor], write.frame)
+            for write in recording.writes
+            for tensor in labels
+            if storages.get(tensor) == write.storage
+        ]
 
     def kept(self, name: str, pill: str, label: str) -> str:
         """For whose gradients it is needed, where that is known."""
@@ -114,6 +120,11 @@ class _Whys:
         names = dict.fromkeys(self._labels[tensor] for tensor in served if tensor in self._labels)
         said = _("`{node}` needs `{name}` for the gradient of {names}.")
         return said.format(node=name, name=label, names=listed(names)) if names else ""
+
+    def belief(self, pill: str, label: str) -> str:
+        """Who ticks what nobody saves, and a later line overwrites, takes that write for one that raises: M03."""
+        later = (frame > self._nodes[pill].frame for name, frame in self._written if name == label)
+        return "M03" if any(later) else ""
 
     def unneeded(self, name: str, label: str) -> str:
         """Whatever its derivative is computed with, it isn't this."""
@@ -144,7 +155,7 @@ def _order(recording: Recording, wanted: Wanted) -> Question:
         raise QuestionError(_("No backward pass ran in this block, so there is no order to ask for."))
     _few(pills.values())
     said = _("Backward runs {names}.").format(names=_(", then ").join(f"`{name}`" for name in truth))
-    asked_for = question(
+    return question(
         recording,
         "order",
         wanted.prompt or marked("In which order does backward run the Functions? Click them one after the other."),
@@ -154,15 +165,8 @@ def _order(recording: Recording, wanted: Wanted) -> Question:
         targets=tuple(pills.items()),
         right=said,
         wrong=said,
+        numbers=True,
     )
-    return asked_for if wanted.prompt else _explained(asked_for, pills.values())
-
-
-def _explained(asked: Question, names: Iterable[str]) -> Question:
-    """With what `#2` means, where there is one: no pill in the picture bears it."""
-    if not any("#" in name for name in names):
-        return asked
-    return replace(asked, prompt=together(asked.prompt, _("`#2` is the second Function of that name in the program.")))
 
 
 def _disorders(recording: Recording, pills: dict[str, str], truth: list[str]) -> Iterator[Choice]:
@@ -230,8 +234,8 @@ def unneeded(recording: Recording, node: Node, name: str) -> Choice:
 
 def pills_of(recording: Recording, last: int, only: tuple[str, ...]) -> dict[str, str]:
     """Name → pill of the Functions made up to a step, without those that add into `.grad`."""
-    nodes: list[Node] = [node for node in recording.nodes if node.leaf is None and node.frame <= last]
-    found = dict(zip(numbered(node.name for node in nodes), (f"f{node.id}" for node in nodes), strict=True))
+    names = told_apart(node for node in recording.nodes if node.frame <= last)
+    found = {name: pill for pill, name in names.items()}
     missing = set(only) - found.keys()
     if missing:
         said = _("This block has no Function named {names}. It has {known}.")

@@ -42,6 +42,12 @@ def running(recording: Recording) -> list[Running]:
     return [Running(frame, names[pill], pill) for pill, frame in first.items()]
 
 
+def _waits(recording: Recording) -> list[tuple[str, str]]:
+    """Each Function with the next of those that have to run before it."""
+    pills = pills_of(recording, last_forward(recording), ())
+    return list(waits_of(recording, {pill: name for name, pill in pills.items()}))
+
+
 def _backward(recording: Recording) -> list[Frame]:
     """The Frames of the first backward call."""
     calls = [frame.backward for frame in recording.frames if frame.backward is not None]
@@ -52,7 +58,7 @@ def _next(recording: Recording, wanted: Wanted) -> Question:
     """Which Function runs in a Frame; without one, in the first where there is a choice."""
     order = running(recording)
     pills = {pill: name for name, pill in pills_of(recording, last_forward(recording), ()).items()}
-    waits = list(waits_of(recording, pills))
+    waits = _waits(recording)
     now = _place(order, waits, wanted.frame)
     ran, left = [each.name for each in order[:now]], [each.name for each in order[now:]]
     if len(left) < 2:
@@ -72,6 +78,7 @@ def _next(recording: Recording, wanted: Wanted) -> Question:
         right=said,
         wrong=said,
         evidence=(order[now].pill,),
+        numbers=True,
     )
     return replace(asked, id=named_for(recording, "next", str(now)))
 
@@ -90,13 +97,14 @@ def _place(order: list[Running], waits: list[tuple[str, str]], frame: int | None
         raise QuestionError(_("No backward pass ran in this block, so there is no step to ask about."))
     if frame is not None:
         return [each.frame for each in order].index(frame)
+    return next(iter(_decided(order, waits)), 0)
+
+
+def _decided(order: list[Running], waits: list[tuple[str, str]]) -> list[int]:
+    """The numbers of the Functions beside which another was ready: those whose gradients have all come."""
     names = [each.name for each in order]
-    return next((k for k in range(1, len(order)) if len(_ready(names[k:], waits)) > 1), 0)
-
-
-def _ready(left: list[str], waits: list[tuple[str, str]]) -> list[str]:
-    """Of the Functions that are still to run: those whose gradients have all come."""
-    return [name for name in left if not any(early == name and late in left for early, late in waits)]
+    early = [{early for early, late in waits if late in names[k:]} for k in range(len(names))]
+    return [k for k in range(len(names)) if len(set(names[k:]) - early[k]) > 1]
 
 
 def _whys(
@@ -149,6 +157,7 @@ def _gradient(recording: Recording, wanted: Wanted) -> Question:
         choices=tuple(sorted(offered, key=lambda choice: choice.key)),
         right=said,
         wrong=said,
+        numbers=True,
     )
     number = named_for(recording, "gradient", str(tensor.name), str(frame.index))
     return replace(asked, prompt=asked.prompt.replace("{name}", str(tensor.name)), id=number)
@@ -189,16 +198,19 @@ KEPT = QuestionKind("saves", _kept, SAVES.mistakes)
 
 
 def ahead(recording: Recording, *, helped: bool) -> tuple[Question, ...]:
-    """One question for each Function of backward, before its step: in turn which it is, what it saved, what came.
+    """One question for each Function of backward, before its step: which it is, where another is ready too.
 
-    The last is on the gradient that the last leaf gets. What can't be asked of a Function is left to the next kind.
+    Elsewhere in turn which it is, what it saved, what came. The last is on the gradient that the last leaf gets. What
+    can't be asked of a Function is left to the next kind.
 
     Raises: QuestionError where no backward pass ran.
     """
     order = running(recording)
     if not order:
         raise QuestionError(_("No backward pass ran in this block, so there is no step to ask about."))
-    asked = [_first(recording, each, k, helped=helped) for k, each in enumerate(order)]
+    decided = _decided(order, _waits(recording))
+    turns = [0 if k in decided else k - sum(each < k for each in decided) for k in range(len(order))]
+    asked = [_first(recording, each, turn, helped=helped) for each, turn in zip(order, turns, strict=True)]
     with suppress(QuestionError):
         asked.append(GRADIENT.ask(recording, Wanted(helped=helped)))
     found = {each.id: each for each in asked if each is not None}
@@ -206,7 +218,7 @@ def ahead(recording: Recording, *, helped: bool) -> tuple[Question, ...]:
 
 
 def _first(recording: Recording, now: Running, turn: int, *, helped: bool) -> Question | None:
-    """The first question that can be asked about a Function, beginning with another kind each time."""
+    """The first question that can be asked about a Function, beginning with another kind each turn."""
     wanted = Wanted(nodes=(now.name,), frame=now.frame, helped=helped)
     kinds = (NEXT, KEPT, GRADIENT)
     for kind in (*kinds[turn % 3 :], *kinds[: turn % 3]):

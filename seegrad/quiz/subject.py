@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,20 +107,6 @@ def differences(given: Sequence[str], truth: Sequence[str], subject: str = "") -
 def other_names(question: Question, value: Any) -> list[str]:
     """What is wrong in an answer that is a list of names, in any order."""
     return differences(names_in(value), json.loads(question.truth))
-
-
-def numbered(names: Iterable[str]) -> list[str]:
-    """Names that differ: the second of a name is its `#2`.
-
-    >>> numbered(["MulBackward0", "AddBackward0", "MulBackward0"])
-    ['MulBackward0', 'AddBackward0', 'MulBackward0#2']
-    """
-    seen: Counter[str] = Counter()
-    told = []
-    for name in names:
-        seen[name] += 1
-        told.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return told
 
 
 def listed(names: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from nbjudge_tests.session import one_in
 from seegrad.display.page import page as page_text
 from seegrad.display.page import pair_page
 from seegrad.model.recording import Recording
+from seegrad.picture import draw
 from seegrad.quiz import ask
 from tests.browser.test_pictures import findings, needs_axe, visit, without_policy
 from tests.course.assignments.test_answered_on_graph import picked
@@ -349,6 +350,19 @@ def test_a_picture_opens_as_large_as_its_words_need_also_where_it_asks(
         tab.set_viewport_size({"width": width, "height": height})
         visit(tab, tmp_path, page_text(recording, question=ask(recording, kind) if kind else None))
         assert readable(tab), (width, height)
+
+
+def test_what_is_wider_by_its_margins_alone_needs_no_scrolling(tab: Page, tmp_path: Path) -> None:
+    text = page_text(chain(3))
+    tab.set_viewport_size({"width": 1000, "height": 800})
+    visit(tab, tmp_path, text)
+    box = tab.locator(".sg-cv")
+    wide = draw(chain(3)).width_px
+    for less, scrolls in ((7, False), (20, True)):
+        by = box.evaluate("(box) => box.clientWidth") - wide + less
+        tab.set_viewport_size({"width": round(tab.viewport_size["width"] - by), "height": 800})
+        assert box.evaluate("(box) => box.scrollWidth > box.clientWidth") == scrolls
+        assert readable(tab)
 
 
 @pytest.mark.parametrize("name", one_in(2, ["written", "gan", "l1_l4", "residual"]))

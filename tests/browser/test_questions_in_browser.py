@@ -290,6 +290,20 @@ def test_the_card_that_a_question_names_is_whole_in_a_narrow_window(tab: Page, t
     assert asked.evaluate_all(IN_SIGHT) == asked.count() > 0
 
 
+def test_what_versions_are_asked_of_is_in_sight_in_a_narrow_window(tab: Page, tmp_path: Path) -> None:
+    """The step is about the end of a row, and the question about its beginning."""
+    first = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        loss = first.sin().cos().exp().tanh().sum()
+        loss.backward()
+    tab.set_viewport_size({"width": 400, "height": 800})
+    visit(tab, tmp_path, page_text(rec.recording, question=ask(rec.recording, "versions", tensors=("first",))))
+    box = tab.locator(".sg-cv")
+    assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
+    asked = tab.locator(".sg-cv .tn:not([data-s=g])", has=tab.locator(".nm:text-is('first')"))
+    assert asked.evaluate_all(IN_SIGHT) == asked.count() == 1
+
+
 def test_what_was_picked_is_in_sight_with_what_became_of_it(tab: Page, tmp_path: Path) -> None:
     """Not the step at the end, to which an answer leads, until somebody steps."""
     a = torch.ones(2, requires_grad=True)

@@ -94,6 +94,15 @@ def test_an_environment_that_the_shell_has_activated_isn_t_taken_for_make_s_own(
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+@pytest.mark.parametrize("made", [".venv/.installed", "frontend/node_modules/.installed"])
+def test_what_takes_long_on_a_new_machine_says_so_first(made: str) -> None:
+    command = ["make", "-n", "-W", "frontend/package-lock.json", "-W", "pyproject.toml", made]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told, begins = said.find("half a minute, minutes where"), re.search(r"npm ci|pip install", said)
+    assert begins is not None
+    assert 0 <= told < begins.start()
+
+
 def test_the_conda_environment_s_python_is_the_project_s() -> None:
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     python = next(part for part in environment["dependencies"] if isinstance(part, str) and part.startswith("python="))

@@ -30,6 +30,8 @@ ENVIRONMENT = {  # CPU, the same order of sets: nothing that differs between two
 }
 LEARNER = ("JPY_SESSION_NAME", "SEEGRAD_PROGRESS")  # whose map of the course a chapter would draw
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+LIBRARIES = re.compile(r"File |.*`%tb`")
+"""In a traceback: a call inside of a library, or that such calls are left out."""
 
 
 def executed(master: Master, folder: Path, lang: str = "en") -> Any:
@@ -103,7 +105,7 @@ def _lasting(output: Any) -> Any:
     if "data" in output:
         output.data.pop(WIDGET_VIEW, None)
     if output.output_type == "error":
-        output.traceback = [entry for entry in output.traceback if not ANSI.sub("", entry).startswith("File ")]
+        output.traceback = [each for each in output.traceback if not LIBRARIES.match(ANSI.sub("", each))]
     return output
 
 

@@ -4,8 +4,8 @@ import type { Question } from "./scene";
 
 export type Value = string | number | string[] | Record<string, number> | Record<string, string[]>;
 
-/** What the learner has chosen so far: picked keys, labels or pairs, numbers typed, and the Function that clicks on tensors are about. */
-export interface Draft { picked: string[]; typed: Record<string, string>; at?: string }
+/** What the learner has chosen so far: picked keys, labels or pairs, those before it was none of them, numbers typed, and the Function that clicks on tensors are about. */
+export interface Draft { picked: string[]; before?: string[]; typed: Record<string, string>; at?: string }
 
 /** One kind of question. What isn't said is the plainest: one thing is picked, and the answer is that, or the names of `many`. */
 export interface Kind {
@@ -57,8 +57,9 @@ function compared(wanted: string[], given: string[]): Marked {
 }
 
 export function toggled(draft: Draft, label: string): Draft {
-  const others = draft.picked.filter((x) => x !== label && x !== NONE);
-  return { ...draft, picked: draft.picked.includes(label) ? others : label === NONE ? [NONE] : [...others, label] };
+  const { picked, before } = draft;
+  if (label === NONE) return { ...draft, before: picked, picked: picked[0] === NONE ? before! : [NONE] };
+  return { ...draft, picked: picked.includes(label) ? picked.filter((x) => x !== label) : [...picked.filter((x) => x !== NONE), label] };
 }
 
 /** What is wrong with an order: its members, all of it, one pair, or the choice among those that were ready. */

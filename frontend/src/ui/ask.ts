@@ -128,7 +128,7 @@ function verdictOf(question: Question, w: Words, answer: Answer, moves: Moves, m
   const again = quiet(h("button", { type: "button", class: "sg-again", onclick: () => moves.again() }, w.again));
   const met = (Object.keys(SIGNS) as Mark[]).filter((mark) => Object.values(marked).includes(mark));
   const key = h("p", { class: "sg-qm" }, ...met.map((mark) => h("span", { "data-m": mark }, h("i", { "aria-hidden": "true" }, SIGNS[mark]), ` ${w[mark]}`)), again);
-  const head = h("b", {}, right ? `✓ ${w.right}` : `✗ ${w.wrong}`);
-  const said = h("p", { class: right ? "right" : "wrong" }, head, " ", ...withCode(message), h("small", {}, ` ${misconception}`));
+  const verdict = right ? "right" : "wrong";
+  const said = h("p", { class: verdict }, h("b", {}, `${SIGNS[verdict]} ${w[verdict]}${w.stop}`), ...withCode(message), h("small", {}, ` ${misconception}`));
   return [said, key, h("p", { class: "sg-py" }, h("span", {}, w.keep), " ", h("code", {}, line), " ", copy)];
 }

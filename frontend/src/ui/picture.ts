@@ -42,6 +42,7 @@ interface Timed { element: SVGElement; since: number; until: number; at: string[
 interface Wire { element: SVGElement; ends: string[]; flows: boolean }
 interface Drawing { svg: SVGSVGElement; keys: SVGElement[]; timed: Timed[]; parts: SVGGElement[]; labels: string[]; wires: Wire[] }
 
+const MARGIN_PX = 4; // half of the still image's at each side: a box that has just room for the rest needn't scroll
 const AROUND_PX = 28; // a part's tags stand beside and below it
 const COLUMN_PX = 80; // what stands nearer, twice, is one above the other
 const NEAR_PX = [0, 2, -2, 4, -4];
@@ -52,7 +53,7 @@ function drawing(scene: Scene, id: string): Drawing {
   const shared = new Map(scene.parts);
   const inside = body.replace(/\ue001(\S+) (.*?)\ue001/g, (_, name, place) => shared.get(name)?.replace("0.0 0.0", place) ?? "");
   const box = document.createElement("div");
-  box.innerHTML = `<svg class="sg-svg" width="${width_px}" role="group">${inside}</svg>`;
+  box.innerHTML = `<svg class="sg-svg" width="${width_px - 2 * MARGIN_PX}" role="group">${inside}</svg>`;
   const svg = box.firstElementChild as SVGSVGElement;
   svg.setAttribute("aria-label", label || "graph");
   const last = scene.frames.length - 1;
@@ -207,7 +208,7 @@ export function picture(scene: Scene, w: Words): Picture {
       const turned = turnTo(drawn, level);
       const asks = !!box.closest("[data-asks]");
       const { width_px, height_px } = levelAt(drawn.scene, level, asks);
-      here.svg.setAttribute("viewBox", `0 0 ${width_px} ${height_px}`);
+      here.svg.setAttribute("viewBox", `${MARGIN_PX} 0 ${width_px - 2 * MARGIN_PX} ${height_px}`);
       here.svg.setAttribute("height", `${height_px}`);
       tagged ||= !!marks.tag;
       signed ||= !!marks.mark;

@@ -246,14 +246,14 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   /** Has nothing been asked for, and nothing been found? Such a picture is read from its beginning. */
   const begins = ({ step, selected } = state()) => !newest && step === begun && !selected && !scene.frames[step]?.severity;
 
-  /** What the step is about, before it what a question names or an answer has picked, and the line of code, each inside its own box; after everything is written, since it asks for places. */
+  /** What the step is about, before it what a question names or asks of, or an answer has picked, and the line of code, each inside its own box; after everything is written, since it asks for places. */
   function inSight() {
     keep();
     const view = `${state().step} ${pic.box.clientWidth}`;
     if (begun < 0) begun = state().step;
-    const named = pic.parts().filter((part) => part.dataset.s !== "g" && (asks() ? question!.prompt.includes(`\`${part.querySelector(".nm")?.textContent}\``) : newest === "answered" && part.dataset.m));
+    const named = pic.parts().filter((part) => part.dataset.s !== "g" && (asks() ? (kind.beside && isEvidence(question!, pic.idOf(part))) || question!.prompt.includes(`\`${part.querySelector(".nm")?.textContent}\``) : newest === "answered" && part.dataset.m));
     if (!asks()) pic.reveal(begins() ? [] : named[0] && named);
-    else if (view !== asked) pic.reveal([...named, ...(kind.many ? [] : pic.about()), ...pic.picks()]); // several are looked for from the beginning
+    else if (view !== asked) pic.reveal([...named.reverse(), ...(kind.many ? [] : pic.about()), ...pic.picks()]); // several are looked for from the beginning, and of what is asked of the newest stands at the step
     asked = view;
     map.follow();
     [pic.box, code, foot, info.element].forEach(reachable);

@@ -2,7 +2,7 @@
 const en = {
   graph: "Autograd graph, step by step", first: "First step (Home)", prev: "Previous step (←)", next: "Next step (→)",
   last: "Last step (End)", play: "Play (space)", pause: "Pause (space)", step: "Step", code: "code", of: "of",
-  check: "Check my prediction", right: "Right", wrong: "Not right", missed: "Missed", again: "Try again", copy: "Copy", copied: "Copied", keep: "Your answer in Python:",
+  check: "Check my prediction", right: "Right", wrong: "Not right", stop: ". ", missed: "Missed", again: "Try again", copy: "Copy", copied: "Copied", keep: "Your answer in Python:",
   toCell: "Write it into the answer cell", inCell: "Written. Run the answer cell, then the check below it.", byHand: "Your answer in Python, to be copied into the answer cell:",
   none: "None of them", chooseFirst: "Choose an answer first.", fillFirst: "Fill in every version first, each a whole number.",
   chooseOrNone: "Choose an answer first. If it is none of them, tick “None of them”.",
@@ -22,7 +22,7 @@ export type Words = typeof en;
 const zh_CN: Words = {
   graph: "自动求导图，逐步演示", first: "第一步（Home）", prev: "上一步（←）", next: "下一步（→）",
   last: "最后一步（End）", play: "播放（空格）", pause: "暂停（空格）", step: "步骤", code: "代码", of: "/",
-  check: "提交我的预测", right: "正确", wrong: "不对", missed: "漏选", again: "再试一次", copy: "复制", copied: "已复制", keep: "你的答案写成 Python：",
+  check: "提交我的预测", right: "正确", wrong: "不对", stop: "。", missed: "漏选", again: "再试一次", copy: "复制", copied: "已复制", keep: "你的答案写成 Python：",
   toCell: "写入答案单元格", inCell: "已写入。请运行答案单元格，再运行它下面的检查。", byHand: "你的答案写成 Python，请复制到答案单元格：",
   none: "一个也没有", chooseFirst: "请先选择一个答案。", fillFirst: "请先填写每个版本，每个都是整数。",
   chooseOrNone: "请先选择答案。如果都不是，请勾选“一个也没有”。",

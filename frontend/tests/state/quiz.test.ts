@@ -130,7 +130,12 @@ describe("what keeps its gradient", () => {
     expect(none.picked).toEqual([NONE]);
     expect(answerOf(keeps, none)).toEqual({ keeps: [] });
     expect(pick(keeps, none, "b").picked).toEqual(["b"]);
-    expect(pick(keeps, none, NONE).picked).toEqual([]);
+    expect(pick(keeps, pick(keeps, emptyDraft, NONE), NONE).picked).toEqual([]);
+  });
+  it("takes nothing away for good: who was wrong about none of them has the others back", () => {
+    const two = pick(keeps, pick(keeps, emptyDraft, "b"), "a");
+    expect(pick(keeps, pick(keeps, two, NONE), NONE).picked).toEqual(["b", "a"]);
+    expect(pick(keeps, pick(keeps, pick(keeps, two, NONE), "b"), NONE).picked).toEqual([NONE]);
   });
   it("marks what was taken for what it isn't", () => {
     expect(judge(keeps, { keeps: ["a", "b"] }).misconception).toBe("M02");

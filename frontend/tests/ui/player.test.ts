@@ -228,7 +228,7 @@ describe("a question", () => {
     $<HTMLInputElement>("input[value=raise]").click();
     expect(el.querySelector(".sg-qv p")).toBeNull();
     check.click();
-    expect($(".sg-qv").textContent).toContain("Detach isn't data.");
+    expect($(".sg-qv .wrong").textContent).toMatch(/^✗ Not right\. \S.*Detach isn't data\./);
     expect($(".sg-py code").textContent).toBe('q1 = {"outcome": "raise"}');
     expect($(".sg-ct").textContent).toBe("4 / 4");
     expect($(".fn").classList.contains("evidence")).toBe(true);

@@ -5,7 +5,15 @@ from __future__ import annotations
 from seegrad.model.recording import Frame, Node, Recording
 from seegrad.picture.sketch.desk import Desk, shorten
 from seegrad.picture.sketch.excerpt import excerpt
-from seegrad.picture.sketch.functions import put_functions, put_inner_writes, put_plain_writes, put_results
+from seegrad.picture.sketch.functions import (
+    numbered,
+    put_functions,
+    put_inner_writes,
+    put_plain_writes,
+    put_results,
+    told_apart,
+    with_numbers,
+)
 from seegrad.picture.sketch.gradients import await_backward, free, mark_wrong, with_gradients, with_shares, with_travels
 from seegrad.picture.sketch.levels import Level, collapse
 from seegrad.picture.sketch.marks import hang_hooks, mark_harm, marks_of
@@ -49,10 +57,13 @@ __all__ = [
     "excerpt",
     "is_broken",
     "is_finite",
+    "numbered",
     "shorten",
     "sketch",
     "spans",
     "stretches",
+    "told_apart",
+    "with_numbers",
 ]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 from typing import Literal
 
-from seegrad.model.recording import Frame, Node, SavedTensor, TensorRef, Write
+from seegrad.model.recording import Frame, Node, Recording, SavedTensor, TensorRef, Write
 from seegrad.picture.sketch.desk import CUT, NUMBER, Desk, op_sign, shorten, sign
-from seegrad.picture.sketch.parts import Pill, Pin, Wire
+from seegrad.picture.sketch.parts import Pill, Pin, Sketch, Wire
 
 NODE_LONGEST = 30
 SLICES = "CopySlices"  # a write through a view: torch makes this Node for the base and a new one for the view
@@ -43,6 +45,33 @@ def put_functions(desk: Desk, frame: Frame, nodes: list[Node]) -> None:
         _wire_inputs(desk, frame, node, sources[node.id])
     if frame.phase != "backward":
         _wire_bystanders(desk, frame, nodes)
+
+
+def numbered(names: Iterable[str]) -> list[str]:
+    """Names that differ: the second of a name is its `#2`.
+
+    >>> numbered(["MulBackward0", "AddBackward0", "MulBackward0"])
+    ['MulBackward0', 'AddBackward0', 'MulBackward0#2']
+    """
+    seen: Counter[str] = Counter()
+    told = []
+    for name in names:
+        seen[name] += 1
+        told.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return told
+
+
+def told_apart(nodes: Iterable[Node]) -> dict[str, str]:
+    """Pill → a name that no other has, of each Function but those that add into `.grad`."""
+    some = [node for node in nodes if node.leaf is None]
+    return dict(zip((f"f{node.id}" for node in some), numbered(node.name for node in some), strict=True))
+
+
+def with_numbers(recording: Recording, parts: Sketch) -> Sketch:
+    """The second Function of a name bears its `#2`, as in an answer."""
+    names = {f"f{node.id}": node.name for node in recording.nodes}
+    numbers = {pill: name.removeprefix(names[pill]) for pill, name in told_apart(recording.nodes).items()}
+    return replace(parts, pills=tuple(replace(pill, number=numbers.get(pill.id, "")) for pill in parts.pills))
 
 
 def _sign_of(node: Node) -> str:

@@ -114,7 +114,7 @@ class _Table:
         self.home = home
         self.boxes = {group.id for group in groups}
         self.labels = {card.id: card.full_name if card.kind == "leaf" else card.label for card in parts.cards}
-        self.labels |= {pill.id: pill.label for pill in parts.pills}
+        self.labels |= {pill.id: pill.label + pill.number for pill in parts.pills}
         self.leaves = {card.id for card in parts.cards if card.kind == "leaf"}
         self.detached = {wire.target for wire in parts.wires if wire.cut}
         self.wires: dict[str, dict[tuple[str, str, int], Wire]] = defaultdict(dict)

@@ -158,12 +158,13 @@ class Pill:
     harmful: bool = False  # the write that a finding is about
     writes_to: str = ""  # of a write: the name of its tensor
     due: bool = False  # a backward call runs it, or would have if it hadn't raised
+    number: str = ""  # `#2` on the second Function of a name, where a question tells them apart
 
     @property
     def name(self) -> str:
         """The second line: the Function's class, or that there is none."""
         if self.kind == "node":
-            return self.label
+            return self.label + self.number
         return _("gradients off") if self.off else _("not recorded") if self.kind == "op" else _("no Function")
 
     @property

@@ -52,7 +52,7 @@ def _label(pill: Pill) -> str:
             kind = _("{name}, custom Function")
         if pill.of_gradient:
             kind = _("{name}, Function of a gradient")
-        return kind.format(name=pill.label)
+        return kind.format(name=pill.name)
     said = _("{name}, in-place write without a Function") if pill.kind == "write" else _("{name}, not recorded")
     return said.format(name=pill.symbol)
 

@@ -32,7 +32,7 @@ def test_the_folder_of_the_notebook_is_its_language(lab: Lab, watched: Watched) 
 
     asked.get_by_label("不报错，也没有哪个梯度是错的").check()
     asked.get_by_role("button", name="提交我的预测").click()
-    expect(asked.locator(".sg-qv")).to_contain_text("✗ 不对 torch 没有报错，梯度却是错的。没有报错不等于梯度正确")
+    expect(asked.locator(".sg-qv")).to_contain_text("✗ 不对。torch 没有报错，梯度却是错的。没有报错不等于梯度正确")
     expect(asked.locator(".sg-qv code")).to_contain_text('{"outcome": "fine"}')
     expect(asked.locator(".sg-chip")).to_have_text("反向")
     assert "没有报错，梯度却是错的" in asked.locator(".sg-in").inner_text()

@@ -74,6 +74,28 @@ def test_the_traceback_begins_at_the_learner_s_line(
     assert len(displayed) == 1
 
 
+def test_of_the_traceback_the_learner_s_lines_are_shown_and_the_rest_when_it_is_asked_for(
+    shell: Any, displayed: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(cell: str) -> str:
+        shell.run_cell(cell)
+        return re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+
+    plain, folded, asked = said(RAISES), said("%%see\n" + RAISES), said("%tb")
+    assert "----> 4 out.sum().backward()" in folded
+    assert "modified by an inplace operation" in folded
+    assert "_tensor.py" not in folded
+    assert "3 calls inside the libraries are left out here: `%tb`" in folded
+    assert len(folded.splitlines()) < 12 < len(plain.splitlines())
+    assert "_tensor.py" in asked
+    assert "_tensor.py" in plain
+    own = said("%%see\ndef f(x):\n    return missing\n\nf(1)")
+    assert "return missing" in own
+    assert "f(1)" in own
+    assert "left out" not in own, "nothing was"
+    assert displayed
+
+
 @pytest.mark.usefixtures("displayed")
 def test_what_ipython_keeps_of_earlier_cells_is_no_variable_of_the_learner(shell: Any) -> None:
     """Its history holds a graph whose name was bound anew; the frame that runs the cell is IPython's own."""
@@ -184,6 +206,24 @@ def test_the_traceback_carries_the_number_of_the_cell_that_runs(shell: Any, disp
     assert len(displayed) == 1
     said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(seen.error_in_exec._render_traceback_()))
     assert re.search(r"Cell In\s?\[(\d+)\], line 4", said)[1] == str(number)  # type: ignore[index]  # None fails too
+
+
+@pytest.mark.parametrize("line", ["%%see --ask leaves", "%%see --ahead help", "{show}"])
+def test_an_answer_is_called_after_its_cell_so_that_two_are_kept(shell: Any, displayed: list[Any], line: str) -> None:
+    shell.kernel = object()
+    program = "b = a * 2\n(b * b).sum().backward()"
+    if line == "{show}":
+        shell.run_cell("import seegrad\nwith seegrad.record() as rec:\n    b = a * 2\n    (b * b).sum().backward()")
+        program, line = "seegrad.show(rec, ask='leaves')", ""
+    shown = [shell.run_cell(f"{line}\n{program}".strip(), store_history=True).result for _ in range(2)]
+    first, second = displayed or shown
+    names = [each._scene.question.name for each in (first, second)]
+    assert len(set(names)) == 2
+    assert all(re.fullmatch(r"q\d+", name) for name in names)
+    assert first._scene.question.id == second._scene.question.id, "what is kept of it stays where it was"
+    assert line or first._scene.uid == second._scene.uid, "nor is another picture drawn"
+    assert shell.run_cell("%%see --ask leaves --name mine\nb = a * 2").success
+    assert displayed[-1]._scene.question.name == "mine"
 
 
 def test_steps_are_asked_ahead_and_torch_s_error_waits_too(shell: Any, displayed: list[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from functools import cache, partial
 
 import pytest
@@ -196,16 +197,37 @@ def test_the_order_is_the_engine_s_own() -> None:
     assert json.loads(ask(rec.recording, "order").truth) == run_by_torch(again)
 
 
-@pytest.mark.parametrize("kind", ["order", "saves"])
-def test_what_2_means_is_said_where_it_stands(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["order", "saves", "next", "gradient"])
+def test_every_pill_bears_the_name_by_which_its_function_is_answered(kind: str) -> None:
     a = torch.ones(2, requires_grad=True)
-    with seegrad.record() as one:
-        (a * 2).sum().backward()
-    with seegrad.record() as two:
-        (a * 2 * a).sum().backward()
-    asked = [ask(rec.recording, kind) for rec in (one, two)]
-    assert ["`#2` is the second Function" in question.prompt for question in asked] == [False, True]
-    assert "`#2`" not in ask(two.recording, kind, prompt="Which?").prompt
+    with seegrad.record() as rec:
+        b = a * 2
+        (b * a * 3).exp().sum().backward()
+    names = ["MulBackward0", "MulBackward0#2", "MulBackward0#3", "ExpBackward0", "SumBackward0"]
+    question = ask(rec.recording, kind)
+    asked, calm = draw(rec.recording, question), draw(rec.recording)
+    assert re.findall('class="fnm"[^>]*>([^<]+)<', asked.body) == names
+    assert [item.label for item in asked.items if item.kind == "node"] == names
+    assert {label for _, label in question.targets if "Backward" in label} <= set(names)
+    assert "#" not in "".join(re.findall('class="fnm"[^>]*>([^<]+)<', calm.body)), "nothing there says a number"
+
+
+def test_that_any_write_raises_is_heard_only_from_who_ticks_what_was_overwritten_and_nobody_saves() -> None:
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        b = a * 2
+        c = b + 1
+        b.mul_(3)
+        d = c.exp()
+        (d * b).sum().backward()
+    question = ask(rec.recording, "saves")
+    truth = json.loads(question.truth)
+    beliefs = {choice.key: choice.misconception for choice in question.choices}
+    assert {key for key, belief in beliefs.items() if belief} == {"+MulBackward0 b", "+AddBackward0 b"}
+    assert set(beliefs.values()) == {"", "M03"}
+    missed = {node: [] for node in truth}
+    assert judge(question, {"saves": missed}).misconception == ""
+    assert judge(question, {"saves": truth | {"AddBackward0": ["b"]}}).misconception == "M03"
 
 
 def test_every_wrong_order_is_told_why() -> None:

@@ -103,11 +103,23 @@ def test_another_number_is_told_what_it_is() -> None:
 def test_each_function_is_asked_about_once_before_its_step() -> None:
     recording, ran, _ = two_ways()
     questions = ahead(recording, helped=False)
-    assert [question.kind for question in questions] == ["next", "saves", "gradient", "saves", "gradient"]
+    assert [question.kind for question in questions] == ["next", "saves", "next", "gradient", "gradient"]
     steps = [question.until_step for question in questions]
     assert steps == sorted(set(steps))
     assert len(questions) == len(ran) + 1
     assert len({question.id for question in questions}) == len(questions)
+
+
+@pytest.mark.parametrize("helped", [True, False])
+def test_where_two_are_ready_it_is_asked_which_before_one_of_them_opens(helped: bool) -> None:
+    """No other question may name it before: that is where a learner's belief about the order shows."""
+    recording, _, _ = two_ways()
+    first_choice = ask(recording, "next")
+    asked = {question.until_step: question for question in ahead(recording, helped=helped)}
+    assert asked[first_choice.until_step].kind == "next"
+    assert asked[first_choice.until_step].truth == first_choice.truth
+    before = [each.prompt for each in asked.values() if each.until_step < first_choice.until_step]
+    assert not any("ExpBackward0" in prompt for prompt in before)
 
 
 def test_with_help_fewer_are_offered_and_nothing_has_to_be_found() -> None:
