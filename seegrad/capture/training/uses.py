@@ -153,7 +153,7 @@ class GradientUses:
         """Another gradient is about to take its place: no step will find the zeros that were written into this one."""
         if self._rescaled.wait and leaf.grad is not None:
             self._rescaled.replaced(leaf.grad, new)
-        if leaf.grad is not None:
+        if self._summed.watches and (leaf.retains_grad or self._tables.tensors.is_leaf(leaf)):  # else torch would warn
             self._summed.gone(_storage(leaf.grad) or 0)
         number = self._tables.tensors.find(leaf) if self._zeroed else None
         if number is not None and leaf.grad is not None:

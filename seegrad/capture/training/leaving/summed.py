@@ -82,6 +82,11 @@ class SummedReads:
         """One line in a loop, or two for a Parameter: what a lesson shows of a variable are two lines, too."""
         return first == again or isinstance(leaf, torch.nn.Parameter)
 
+    @property
+    def watches(self) -> bool:
+        """Has any line kept a gradient that is still there?"""
+        return bool(self._reads)
+
     def used(self, keys: Iterable[int]) -> None:
         """A step goes by these."""
         for key in keys if self._waiting else ():
