@@ -298,9 +298,7 @@ class Capture(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if (
-            self._over or torch.compiler.is_compiling()
-        ):  # the compiler reads this very function: it must find nothing but the call
+        if torch.compiler.is_compiling() or self._over:  # the compiler reads this very function: it finds but the call
             return func(*args, **(kwargs or {}))
         try:
             call, kwargs = self._call_of(func), kwargs or {}
