@@ -59,7 +59,7 @@ frontend: frontend/node_modules/.installed  ## TypeScript → seegrad/static
 	cd frontend && npm run --silent build
 frontend/node_modules/.installed: frontend/package-lock.json
 	@echo "fetching what builds the front end into frontend/node_modules, by npm: half a minute, minutes where it comes from far away"
-	cd frontend && npm ci --loglevel=error --no-audit --no-fund
+	cd frontend && npm ci --loglevel=error --no-audit --no-fund --no-update-notifier
 	@touch $@
 
 course: install  ## masters → notebooks, release
@@ -69,7 +69,8 @@ lab: install frontend  ## JupyterLab on your own copy of the first chapter; LAB_
 	$(BIN)/python -m tools.book build --missing
 	$(BIN)/python -m tools.my_work
 	$(BIN)/python -m tools.kernels
-	$(BIN)/jupyter lab $(ROOT_ARGS) --ServerApp.root_dir='$(CURDIR)' \
+	@echo "JupyterLab starts; Ctrl-C here ends it"
+	$(BIN)/jupyter lab $(ROOT_ARGS) --log-level=ERROR --ServerApp.root_dir='$(CURDIR)' \
 	  --LabApp.default_url='/lab/tree/$(CHAPTER)' $(LAB_ARGS)
 
 kit: install frontend  ## what a class receives, in build/kit: no solution, no hidden test

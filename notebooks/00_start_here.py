@@ -78,10 +78,11 @@ z.backward()
 # | → and ← | one step on, one step back |
 # | Home and End | first step, last step |
 # | Space | play, pause |
-# | Tab, then ↓ and ↑ | into the picture, and from part to part |
+# | a click on a part, then ↓ and ↑ | from part to part |
 # | Enter | tell me about this part; in a question: choose it |
 # | f | only this part and its neighbours |
-# | Esc | back, and out of the picture |
+# | Esc | back |
+# | Shift + Enter | the notebook's own: run the next cell |
 
 # %% [markdown]
 # If the picture is a still image without a bar, run its cell: then the bar comes. A bar that is there already can be
@@ -122,10 +123,10 @@ c.backward()
 # %% [markdown]
 # Below the picture your answer stands as a line of Python, with a button that copies it:
 #
-# `q1 = {"leaves": ["x", "w"]}`
+# `q6 = {"keeps": ["a"]}`
 #
-# Keep it, or paste it where your teacher asks for it. Every picture calls it `q1`: if you keep several in one notebook,
-# give each a name of its own.
+# Keep it, or paste it where your teacher asks for it. Its name is its cell's
+# number: `q6` where the cell ran as `[6]`.
 #
 # Your predictions are kept in `.seegrad_progress.json` in your home folder, of each question the last answer. It is plain
 # text, and stays on this machine.

@@ -216,7 +216,7 @@ print(len(found), "found, tensors:", sum(isinstance(node, torch.Tensor) for node
 # *“A graph consists of tensors and Functions”* describes a good drawing of it; what you walk through are **Functions and
 # edges**, and no tensor is a station. Edges point backward, from a result to what it was made of.
 #
-# No tensor between the leaf and the loss needs a name, or even to be alive:
+# The same again, with fewer names:
 
 # %%
 w = torch.tensor(2.0, requires_grad=True, device=device)
@@ -224,12 +224,14 @@ w = torch.tensor(2.0, requires_grad=True, device=device)
 w.grad
 
 # %% [markdown]
-# 42: backward needed no name for `w * 3`, nor for `w * 3 + 1`.
+# 42: no tensor between the leaf and the loss needs a name, or even to be alive: neither `w * 3` nor `w * 3 + 1` has one.
 #
 # A Function in the graph is also called a **Node**; later chapters say so.
 #
 # At each leaf that needs a gradient the graph ends in an `AccumulateGrad`. In the picture it is the small `+=` at the
-# leaf's card. Only this kind of Function has a `.variable`: the leaf whose `.grad` it fills:
+# leaf's card. Only this kind of Function has a `.variable`: the leaf whose `.grad` it fills.
+#
+# Ask those at the ends of the walk:
 
 # %%
 ends = [node for node in found if not node.next_functions]

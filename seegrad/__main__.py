@@ -61,8 +61,10 @@ def main(arguments: list[str]) -> int:
     options, here = parser().parse_args(arguments), Path.cwd()
     if options.auto and (options.html or options.json or options.save or options.try_fix):
         parser().error(_("--auto writes its picture where something goes wrong: no --html, --json or --save beside it"))
-    if options.steps is not None and (options.steps < 1 or options.auto or options.try_fix):
-        parser().error(_("--steps is a number from 1 on, and goes with neither --auto nor --try-fix"))
+    if options.steps is not None and options.steps < 1:
+        parser().error(_("--steps is a number from 1 on"))
+    if options.steps is not None and (options.auto or options.try_fix):
+        parser().error(_("--steps leaves steps unrecorded that --auto and --try-fix need: give one or the other"))
     for path in (options.html, options.json, options.save, options.try_fix):
         if path is not None and (error := unwritable(path, options.program)) is not None:
             cannot_write(path, error)
@@ -317,7 +319,7 @@ def try_fix(recording: Recording, options: argparse.Namespace, here: Path, took_
         if not recording.diagnoses:
             print(_("seegrad: nothing was found, so there is nothing to try."))
             return
-        print(_("seegrad: what is worst here isn't mended by one line in place of another, so nothing was tried."))
+        print(_("seegrad: no line is known that could be tried for what is worst here, so nothing was tried."))
         by_hand = _(
             "seegrad: {file} isn't written. What a finding says is to be done by hand, then the script run again."
         )

@@ -12,7 +12,6 @@ from html import escape
 from typing import Any
 
 from jinja2 import pass_context
-from latex2mathml.converter import convert
 from nbconvert.exporters.html import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from traitlets import default
@@ -23,12 +22,16 @@ TEXT_IN_MATH = re.compile(r"&(?!#?\w+;)")
 
 
 def mathml(latex: str, display: str = "inline") -> str:
-    """A formula as MathML; one that can't be read stays as it was written.
+    """A formula as MathML; one that can't be read stays as it was written, and so do all where the converter is not.
+
+    nbconvert loads this file for each notebook that it converts, in environments too that never asked for it.
 
     >>> mathml("x^2").startswith('<math xmlns="http://www.w3.org/1998/Math/MathML" display="inline">')
     True
     """
     try:
+        from latex2mathml.converter import convert
+
         return TEXT_IN_MATH.sub("&amp;", convert(latex, display=display))
     except Exception:  # the converter's own errors, and an IndexError here and there: a formula never costs a page
         return f"<code>{escape(latex)}</code>"

@@ -9,7 +9,9 @@ from seegrad.words.languages import _, marked
 from seegrad.words.widths import padded
 
 MISCONCEPTIONS: Mapping[str, str] = {
-    "M01": marked("requires_grad alone fills no .grad: the result of an operation, even of `.to()`, isn't a leaf."),
+    "M01": marked(
+        "requires_grad alone fills no .grad: the result of an operation, even a converting `.to()`, isn't a leaf."
+    ),
     "M02": marked("retain_grad keeps the gradient of a non-leaf, and has to be called before backward."),
     "M03": marked("An in-place write raises only where the overwritten value was saved for backward."),
     "M04": marked("The traceback shows where backward stopped, not the line that did the damage."),

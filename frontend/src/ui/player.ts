@@ -103,6 +103,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     still(() => {
       host.set({ answer: answerOf(question, draft), step: state().step });
       send({ kind: "answered" });
+      root.focus({ preventScroll: true }); // the button is hidden: keys go on, the notebook's too
     });
   };
   /** The picture above the question grows when it is answered: the question stays where its reader is, with what is said of it. */
@@ -323,7 +324,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
       return event.key === "Enter";
     }
     const part = pic.partAt(target);
-    const enter = event.key === "Enter" || event.key === " ";
+    const enter = /^(Enter| )$/.test(event.key) && !event.shiftKey; // with Shift it is the notebook's
     if (enter && part) press(part);
     else if (part && event.key === "f") turn("near");
     else if (part && event.key === "g") turn("path");

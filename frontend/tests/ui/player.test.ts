@@ -183,6 +183,12 @@ describe("the player", () => {
     key(document.activeElement as Element, "ArrowRight");
     expect($(".sg-tl input").getAttribute("aria-valuetext")).toContain("3 of");
   });
+  it("leaves Enter with Shift to the notebook, on a part too", () => {
+    start(scene(), 1);
+    const pressed = new KeyboardEvent("keydown", { key: "Enter", shiftKey: true, bubbles: true, cancelable: true });
+    $(".fn").dispatchEvent(pressed);
+    expect([pressed.defaultPrevented, $(".fn").classList.contains("sel")]).toEqual([false, false]);
+  });
   it("walks over the parts that are there", () => {
     start(scene(), 0);
     $(".leaf").focus();
@@ -229,6 +235,7 @@ describe("a question", () => {
     expect(el.querySelector(".sg-qv p")).toBeNull();
     check.click();
     expect($(".sg-qv .wrong").textContent).toMatch(/^✗ Not right\. \S.*Detach isn't data\./);
+    expect(document.activeElement).toBe($(".sg")); // the button is hidden now: else the page would have the keys
     expect($(".sg-py code").textContent).toBe('q1 = {"outcome": "raise"}');
     expect($(".sg-ct").textContent).toBe("4 / 4");
     expect($(".fn").classList.contains("evidence")).toBe(true);

@@ -85,9 +85,10 @@ class Remark:
 
 def of_source(notebook: str, document: Mapping[str, Any]) -> list[Remark]:
     """What a source notebook shows by itself: marks that nbgrader can't read, and cells that aren't Python."""
-    found = [*_of_grade_ids(notebook, document), *_of_prompts(notebook, document["cells"])]
+    cells = document["cells"]
+    found = [*_of_grade_ids(notebook, document), *_of_prompts(notebook, cells), *_of_all_points(notebook, cells)]
     python = _is_python(document)
-    for number, cell in enumerate(document["cells"], start=1):
+    for number, cell in enumerate(cells, start=1):
         marks = cell["metadata"].get("nbgrader")
         said = [*_of_marks(marks, cell["cell_type"])] if marks is not None else []
         text, marked = _text(cell), _marks(cell)
@@ -124,6 +125,14 @@ def _of_grade_ids(notebook: str, document: Mapping[str, Any]) -> Iterator[Remark
             )
         elif isinstance(name, str):
             seen[name] = number
+
+
+def _of_all_points(notebook: str, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
+    """Points that nobody wrote: nbgrader's own sidebar begins with 0."""
+    asked = [marks for marks in map(_marks, cells) if marks.get("grade") or marks.get("task")]
+    if asked and all(marks.get("points") == 0 for marks in asked):
+        what = "its questions have 0 points altogether, so whoever answers gets 0 of 0"
+        yield Remark(notebook, "all cells", 0, what, "write into each question's Points what it is worth", stops=False)
 
 
 def _of_prompts(notebook: str, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:

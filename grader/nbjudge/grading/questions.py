@@ -293,7 +293,7 @@ def demand_passed(result: Result, assignment: Assignment, course: Course) -> Non
         else:
             verdict = "failed"
         raise kind(
-            f"{len(wrong)} of the tests {verdict} on the reference answer; nothing was recorded.\n{questions}\n{advice}"
+            f"{len(wrong)} of the tests {verdict} on the reference answer; no grade is recorded.\n{questions}\n{advice}"
         )
 
 

@@ -171,6 +171,16 @@ def test_a_question_that_is_taken_out_with_its_answer(above: str | None, written
     ] * warned
 
 
+def test_questions_that_are_worth_nothing_are_told_together() -> None:
+    """As nbgrader's sidebar marks them, where nobody has written points."""
+    for points, said in (([0, 0], 1), ([0, 2], 0), ([2, 3], 0)):
+        marks = [{"grade_id": f"q{n}", "grade": True, "locked": True, "points": each} for n, each in enumerate(points)]
+        made = master()
+        made.cells = [new_code_cell("", metadata={"nbgrader": each}) for each in marks]
+        found = [one for one in of_source("ps1", made) if "0 points" in str(one)]
+        assert [one.stops for one in found] == [False] * said
+
+
 def test_a_broken_example_may_be_given() -> None:
     (one,) = of_source("ps1", master(ANSWER, TEST, new_code_cell("mend this:")))
     assert not one.stops

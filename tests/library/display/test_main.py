@@ -213,12 +213,19 @@ def test_of_a_long_training_the_first_steps_are_enough(
     assert done.stdout.endswith(said)
 
 
-@pytest.mark.parametrize("given", [("--steps", "0"), ("--steps", "3", "--auto")])
-def test_steps_that_say_nothing_are_refused(script, here, capsys, given: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--steps", "0"), "--steps is a number from 1 on"),
+        (("--steps", "3", "--auto"), "--steps leaves steps unrecorded"),
+        (("--steps", "3", "--try-fix", "both.html"), "--steps leaves steps unrecorded"),
+    ],
+)
+def test_steps_that_say_nothing_are_refused(script, here, capsys, given: tuple[str, ...], said: str) -> None:
     script(CORRUPT)
     with pytest.raises(SystemExit):
         here(*given, "script.py")
-    assert "--steps is a number from 1 on" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 def test_html_holds_the_picture_and_asks_no_network(script, here, tmp_path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,3 +58,15 @@ def test_the_committed_front_end_is_what_its_source_builds(tmp_path: Path) -> No
     subprocess.run(["node", "build.mjs", str(tmp_path)], cwd=ROOT / "frontend", check=True)
     built = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert {path.name: path.read_bytes() for path in STATIC.iterdir() if path.is_file()} == built
+
+
+def test_nbconvert_finds_its_exporters_where_no_converter_of_formulas_is() -> None:
+    """It loads all that are installed, whichever is asked for: what one of them lacks would end each."""
+    code = (
+        "import sys; sys.modules['latex2mathml'] = None\n"
+        "from nbconvert.exporters import get_exporter\n"
+        "from seegrad.display.offline import mathml\n"
+        "print(get_exporter('seegrad').__name__, mathml('x < y'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.split(" ", 1)[-1].strip()) == (0, "<code>x &lt; y</code>"), done.stderr
