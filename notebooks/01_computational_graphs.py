@@ -224,14 +224,14 @@ w = torch.tensor(2.0, requires_grad=True, device=device)
 w.grad
 
 # %% [markdown]
-# 42: no tensor between the leaf and the loss needs a name, or even to be alive: neither `w * 3` nor `w * 3 + 1` has one.
+# 42: no tensor between leaf and loss needs a name, or even to be alive.
 #
 # A Function in the graph is also called a **Node**; later chapters say so.
 #
 # At each leaf that needs a gradient the graph ends in an `AccumulateGrad`. In the picture it is the small `+=` at the
 # leaf's card. Only this kind of Function has a `.variable`: the leaf whose `.grad` it fills.
 #
-# Ask those at the ends of the walk:
+# Ask the ends:
 
 # %%
 ends = [node for node in found if not node.next_functions]
