@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tomllib
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from hypothesis import settings
 from nbjudge_tests import browsers
 
 ALL = "SEEGRAD_TEST_ALL" in os.environ  # what `make test-all` says
+TABLE = "standing.toml"  # beside a project's tests
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,13 +38,38 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless all is tested."""
-    sooner: list[pytest.Item] = []
-    late: list[pytest.Item] = []
-    for item in items:
-        (late if item.get_closest_marker("whole") and not ALL else sooner).append(item)
-    config.hook.pytest_deselected(items=late)
-    items[:] = sooner
+    """Leave out what takes minutes: what is marked so, and what a table of times leaves out.
+
+    Nothing is left out where all is tested, or where a test is asked for by its name.
+    """
+    if ALL or any("::" in asked for asked in config.args):
+        return
+    unmarked = [item for item in items if not item.get_closest_marker("whole")]
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in unmarked:
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    sooner = {item for cases in functions.values() for item in _standing(cases)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in sooner])
+    items[:] = [item for item in items if item in sooner]
+
+
+def _standing(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Those of a test function's cases that stand for all of them, by the nearest table of times."""
+    path = cases[0].path
+    folder = next((parent for parent in path.parents if (parent / TABLE).exists()), None)
+    if folder is None:
+        return cases
+    function = cases[0].nodeid.partition("[")[0].partition("::")[2]
+    row = standing_rows(folder / TABLE).get(path.relative_to(folder).as_posix(), {}).get(function)
+    return cases if row is None or row["cases"] >= len(cases) else some(row["cases"], cases)
+
+
+@cache
+def standing_rows(table: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """A table of times: of each file, and each test function in it that takes long, `cases` that `make test` runs, `of`
+    how many, and the seconds that all of them took (`all_s`). `python -m tools.standing` writes it."""
+    rows: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(table.read_text(encoding="utf-8"))
+    return rows
 
 
 @pytest.fixture(scope="module", autouse=True)
