@@ -21,7 +21,7 @@ from nbjudge.course.authoring import Remark, called, of_names, of_source
 from nbjudge.course.generate import NotReleased
 from nbjudge.errors import CourseError, GraderError
 from nbjudge.model import Assignment
-from nbjudge.shown.text import counted
+from nbjudge.shown.text import counted, placed
 
 STOPPED = "{name} isn't generated, and nothing was released: mend {what}, which is named above, and generate it again"
 TAKEN_BACK = "{name}: what was released before is taken back, too: the gradebook has the tests of the new source"
@@ -89,11 +89,11 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
         said, name = step.autotest_delimiter, step.autotest_filename
         if any(folder.joinpath(name).is_file() for folder in (path.parent, Path())):
             return
-        for number, cell in enumerate(document["cells"], start=1):
+        for place, cell in placed(document["cells"]):
             lines = cell["source"].splitlines() if cell["cell_type"] == "code" else []
             if asking := [line for line, text in enumerate(lines, start=1) if said in text]:
                 what, cure = NO_TEMPLATES.format(said=said, file=name), _copy(path.parent)
-                yield Remark(path.stem, called(number, cell["metadata"].get("nbgrader", {})), asking[0], what, cure)
+                yield Remark(path.stem, called(place, cell["metadata"].get("nbgrader", {})), asking[0], what, cure)
                 return
 
     def _of_names(self) -> Iterator[Remark]:

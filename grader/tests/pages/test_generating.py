@@ -65,7 +65,7 @@ BY_ITSELF = {  # what is wrong: a master, what is said of it
     ),
     "a solution in a cell without a mark": (
         master(ANSWER, TEST, new_code_cell("x = 1\n### BEGIN SOLUTION\ny = 2\n### END SOLUTION")),
-        "ps1.ipynb, cell 1, line 2: 'BEGIN SOLUTION' stands in a cell that isn't an answer. Mark the cell as an "
+        "ps1.ipynb, code cell 1, line 2: 'BEGIN SOLUTION' stands in a cell that isn't an answer. Mark the cell as an "
         "autograded answer.",
     ),
     "hidden tests in an answer": (
@@ -91,11 +91,11 @@ BY_ITSELF = {  # what is wrong: a master, what is said of it
     ),
     "no grade_id": (
         marked(grade=False, solution=True, locked=False),
-        "ps1.ipynb, cell 3: its grade_id is None. Give it a name of letters, digits, - and _.",
+        "ps1.ipynb, code cell 3: its grade_id is None. Give it a name of letters, digits, - and _.",
     ),
     "one grade_id twice": (
         marked(grade=False, solution=True, locked=False, grade_id="double"),
-        "ps1.ipynb, cell 3 ('double'): cell 1 has the same grade_id. Give each marked cell a name of its own, in its "
+        "ps1.ipynb, code cell 3 ('double'): code cell 1 has the same grade_id. Give each marked cell a name of its own, in its "
         "ID.",
     ),
     "a test in a text cell": (
