@@ -38,7 +38,7 @@ from nbjudge.course.office.standings import Standing
 from nbjudge.errors import BusyError, ClusterError, CourseError, GraderError
 from nbjudge.grading import batch, farm, trial
 from nbjudge.grading.prove import Proof
-from nbjudge.model import Assignment, Limits, Result
+from nbjudge.model import Limits, Result
 from nbjudge.pages import regrade, screen
 from nbjudge.pages.exported import WEB, SafePages
 from nbjudge.pages.feedback import HideTests, Sheet, exercises, is_made_of, made_of, note_made_of
@@ -309,10 +309,9 @@ class TriedAssignment(CheckedAssignment):
             self.log.error("%s", error)  # noqa: TRY400 -- a sentence for the author; the traceback says nothing more
             raise NbGraderException(str(error)) from error
 
-    def assignment(self) -> Assignment:
-        """The rows that were made."""
-        with self._grader().record() as record:
-            return record.assignment(self.coursedir.assignment_id, 0)
+    def record(self) -> Record:
+        """The course's gradebook."""
+        return self._grader().record()
 
     def tried(self) -> list[str]:
         """Sentences to warn with; `GraderError` where it can't be graded as it is."""

@@ -121,9 +121,7 @@ def _of_grade_ids(notebook: str, document: Mapping[str, Any]) -> Iterator[Remark
         name = marks.get("grade_id") if isinstance(marks, Mapping) and any(map(marks.get, FLAGS)) else None
         if isinstance(name, str) and name in seen:
             what = f"{seen[name]} has the same grade_id"
-            yield Remark(
-                notebook, f"{place} ({name!r})", 0, what, "give each marked cell a name of its own, in its ID"
-            )
+            yield Remark(notebook, f"{place} ({name!r})", 0, what, "give each marked cell a name of its own, in its ID")
         elif isinstance(name, str):
             seen[name] = place
 

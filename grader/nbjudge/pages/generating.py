@@ -19,8 +19,8 @@ from nbgrader.preprocessors import IncludeHeaderFooter, InstantiateTests, SaveCe
 
 from nbjudge.course.authoring import Remark, called, of_names, of_source
 from nbjudge.course.generate import NotReleased
+from nbjudge.course.gradebook import Record
 from nbjudge.errors import CourseError, GraderError
-from nbjudge.model import Assignment
 from nbjudge.shown.text import counted, placed
 
 STOPPED = "{name} isn't generated, and nothing was released: mend {what}, which is named above, and generate it again"
@@ -44,22 +44,40 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
         self._made = False
         before = Path(self._format_dest(self.coursedir.assignment_id, ".")).is_dir()
         self._demand(self._of_sources())
-        super().start()
-        if self._made and self._keeps_rows():
-            try:
-                self._demand(self._of_names())
-                self._try_answers()
-            except NbGraderException:
-                self._take_back(before=before)
-                raise
+        known = self._known()
+        try:
+            super().start()
+            if self._made and self._keeps_rows():
+                self._demand_gradable(before=before)
+        except (NbGraderException, SystemExit):
+            if not known and self._known() is not None:  # its first rows: no export has a column of what isn't there
+                with self.record() as record:
+                    record.ungenerate(self.coursedir.assignment_id, planned=known is not None)
+            raise
+
+    def _known(self) -> set[str] | None:
+        """The notebooks that the gradebook has of it: none where it is only planned; None where it isn't there."""
+        try:
+            with self.record() as record:
+                return record.rows(self.coursedir.assignment_id) if self._keeps_rows() else None
+        except CourseError:  # there is no gradebook yet
+            return None
+
+    def _demand_gradable(self, *, before: bool) -> None:
+        try:
+            self._demand(self._of_names())
+            self._try_answers()
+        except NbGraderException:
+            self._take_back(before=before)
+            raise
 
     def run_post_convert_hook(self) -> None:
         """nbgrader's hook: it is called where an assignment was made, and not where one was there already."""
         super().run_post_convert_hook()
         self._made = True
 
-    def assignment(self) -> Assignment:
-        """The rows that were made. Only who knows the course can read them."""
+    def record(self) -> Record:
+        """The gradebook that the rows are made in. Only who knows the course can open it."""
         raise NotImplementedError
 
     def tried(self) -> Iterable[str]:
@@ -98,7 +116,9 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
 
     def _of_names(self) -> Iterator[Remark]:
         documents = {path.stem: document for path, document in self._sources()}
-        for notebook in self.assignment().notebooks:
+        with self.record() as record:
+            rows = record.assignment(self.coursedir.assignment_id, 0)
+        for notebook in rows.notebooks:
             if notebook.name in documents:
                 yield from of_names(notebook, documents[notebook.name])
 

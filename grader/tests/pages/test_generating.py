@@ -9,6 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbgrader.api import Gradebook
 
 from nbjudge.__main__ import main
 from nbjudge.course.authoring import of_names, of_source
@@ -325,6 +326,13 @@ def test_the_author_s_own_answers_are_tried(course: Path, monkeypatch, capsys) -
     assert "--without-reference" not in said, "which generate doesn't take"
     assert "There is no network here: put what it downloads beside the notebook" in said
     assert not released(course).exists()
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        assert [one.name for one in gradebook.assignments] == [], "no export has a column of it"
+        gradebook.add_assignment(small.NAME, duedate="2027-01-01 00:00")
+    assert main(["generate", small.NAME]) == 2
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        (planned,) = gradebook.assignments
+        assert (planned.notebooks, str(planned.duedate)) == ([], "2027-01-01 00:00:00")
 
 
 @pytest.mark.slow

@@ -90,7 +90,9 @@ def test_a_cell_has_one_number_though_tests_run_elsewhere(zygote: Zygote) -> Non
     """In its traceback, beside it, and in `In`, `Out` and the sentence on a process that has ended."""
     test = cell("assert x == 1", grade=True, solution=False, locked=True, grade_id="q", points=1)
     answer = cell("x = 1", grade=False, solution=True, locked=False, grade_id="x")
-    result = run(zygote, answer, test, cell("1 / 0"), cell("2"), cell("(len(In), Out[4])"), cell("import os; os._exit(0)"))
+    result = run(
+        zygote, answer, test, cell("1 / 0"), cell("2"), cell("(len(In), Out[4])"), cell("import os; os._exit(0)")
+    )
     cells = result.notebook["cells"]
     assert [one["execution_count"] for one in cells] == [1, 2, 3, 4, 5, 6]
     assert "Cell In[3], line 1" in printable("\n".join(cells[2]["outputs"][0]["traceback"]))
