@@ -210,11 +210,11 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         with self._farm(options.limits) as grade:
             return batch.proof(self.course(), self.coursedir.assignment_id, options, grade, self.config)
 
-    def rehearse(self) -> list[str]:
-        """What a run tries before it grades anybody: sentences to warn with. `CourseError` where the run would stop."""
+    def rehearse(self, say: Callable[[str], object]) -> list[str]:
+        """What a run tries first, as it tells `say`: sentences to warn with. `CourseError` where the run would stop."""
         found: list[str] = []
         if self.check_reference:
-            options, name = self._options(new_seed=False), self.coursedir.assignment_id
+            options, name = replace(self._options(new_seed=False), say=say), self.coursedir.assignment_id
             with self._farm(options.limits) as grade:
                 batch.rehearse(self.course(), name, options, grade, self.config, found.append)
         return found
@@ -315,7 +315,7 @@ class TriedAssignment(CheckedAssignment):
 
     def tried(self) -> list[str]:
         """Sentences to warn with; `GraderError` where it can't be graded as it is."""
-        return self._grader().rehearse()
+        return self._grader().rehearse(self.say)
 
     def _grader(self) -> SandboxedAutograde:
         return SandboxedAutograde(coursedir=self.coursedir, parent=self.parent)
@@ -337,14 +337,16 @@ def converter_for(assignment: str, *, student: str, **settings: Any) -> Sandboxe
     return converter
 
 
-def generator_for(assignment: str) -> Any:
-    """nbgrader's converter from a source to its release and its rows, as this folder and the course configure it."""
+def generator_for(assignment: str, say: Callable[[str], object]) -> Any:
+    """nbgrader's converter from a source to its release and its rows, configured as here; `say` hears what it does."""
     from nbgrader.apps.generateassignmentapp import GenerateAssignmentApp
 
     app = GenerateAssignmentApp(log_level=logging.WARNING)
     app.initialize([])
     app.coursedir.assignment_id = assignment
-    return TriedAssignment(coursedir=app.coursedir, parent=app)
+    made = TriedAssignment(coursedir=app.coursedir, parent=app)
+    made.told = say
+    return made
 
 
 def own_settings() -> Iterator[tuple[str, Any]]:

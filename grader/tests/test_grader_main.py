@@ -49,7 +49,8 @@ def test_after_the_totals_stands_what_a_person_has_to_read_and_where() -> None:
     ]
     assert table(entries).splitlines()[-1] == (
         "1 answer waits for a person (c), to be scored in formgrader, Manual Grading, ps1. "
-        "Nothing has failed there: it is a person's to judge. Then `nbgrader generate_feedback ps1` and `nbgrader export` have the scores too."
+        "Nothing has failed there: it is a person's to judge. Then `nbgrader generate_feedback ps1` and "
+        "`nbgrader export` have the scores too."
     )
 
 

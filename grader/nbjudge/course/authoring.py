@@ -24,7 +24,7 @@ FLAGS = ("grade", "solution", "locked", "task")
 NAME = re.compile(r"[A-Za-z0-9_\-]+")  # what nbgrader's toolbar accepts
 REGIONS = (  # with the mark of the cells that they belong into, and what nbgrader's toolbar calls these
     ("BEGIN SOLUTION", "END SOLUTION", "solution", "an answer", "an autograded answer"),
-    ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS", "grade", "a test", "autograder tests"),
+    ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS", "grade", "a test", "autograded tests"),
 )
 TO_CHANGE = re.compile(r"\b(chang|edit|replac|adjust|modif|fill|your|try|todo)", re.IGNORECASE)
 BODY_IS_PYTHON = re.compile(r"^%%(time|timeit|capture|prun)\b[^\n]*\n")

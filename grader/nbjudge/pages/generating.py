@@ -6,7 +6,7 @@ is; and the instructor's own answers are graded, which shows what of a test can'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -23,6 +23,7 @@ from nbjudge.course.gradebook import Record
 from nbjudge.errors import CourseError, GraderError
 from nbjudge.shown.text import counted, placed
 
+MAKING = "{name}: making the release and the rows of the gradebook"
 STOPPED = "{name} isn't generated, and nothing was released: mend {what}, which is named above, and generate it again"
 TAKEN_BACK = "{name}: what was released before is taken back, too: the gradebook has the tests of the new source"
 TEMPLATES = Path(nbgrader.__file__).parent / "docs" / "source" / "user_guide" / "autotests.yml"
@@ -39,9 +40,12 @@ NOT_MADE = (
 class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader ships no types
     """nbgrader's converter of the same purpose, which releases nothing that can't be graded as it is meant."""
 
+    told: Callable[[str], object] | None = None  # a line for each thing that it does; nbgrader's log by itself
+
     def start(self) -> None:
         """nbgrader's hook."""
         self._made = False
+        self.say(MAKING.format(name=self.coursedir.assignment_id))
         before = Path(self._format_dest(self.coursedir.assignment_id, ".")).is_dir()
         self._demand(self._of_sources())
         known = self._known()
@@ -70,6 +74,10 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
         except NbGraderException:
             self._take_back(before=before)
             raise
+
+    def say(self, stage: str) -> None:
+        """What is done now, which may take a minute."""
+        (self.told or self.log.info)(stage)
 
     def run_post_convert_hook(self) -> None:
         """nbgrader's hook: it is called where an assignment was made, and not where one was there already."""

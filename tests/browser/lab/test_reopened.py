@@ -62,7 +62,7 @@ def test_the_kernel_was_restarted(lab: Lab, watched: Watched) -> None:
 
 
 def test_an_answer_that_no_kernel_keeps_says_so(lab: Lab, watched: Watched) -> None:
-    """In the open notebook after a restart, and in one that is opened without its kernel; its cell run again, no more."""
+    """In the open notebook after a restart, until its cell has run again; in one opened without a kernel."""
     page = watched.page
     path = write_notebook(lab, "asked.ipynb", SILENT.replace("{options}", ", ask='outcome'"))
     open_notebook(page, lab, path)
