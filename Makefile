@@ -48,7 +48,7 @@ install: .venv/.installed  ## Python packages into .venv
 .venv/.installed: pyproject.toml grader/pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "seegrad needs $(PYTHON): install Python 3.11, or say make PYTHON=python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "installing Python packages into .venv: half a minute, minutes where torch comes from far away"
+	@echo "installing Python packages into .venv: minutes, most of them for torch"
 	$(call pip_install,.venv,$(BOTH_PROJECTS))
 	@touch $@
 
@@ -58,7 +58,7 @@ system:  ## Chromium, by the system's package manager, where it is missing
 frontend: frontend/node_modules/.installed  ## TypeScript → seegrad/static
 	cd frontend && npm run --silent build
 frontend/node_modules/.installed: frontend/package-lock.json
-	@echo "fetching what builds the front end into frontend/node_modules, by npm: half a minute, minutes where it comes from far away"
+	@echo "fetching what builds the front end into frontend/node_modules, by npm"
 	cd frontend && npm ci --loglevel=error --no-audit --no-fund --no-update-notifier
 	@touch $@
 
@@ -148,7 +148,7 @@ hub: $(HUB)/.installed  ## JupyterHub with its proxy, the course and the grader,
 	$(HUB)/bin/python -m tools.kernels
 $(HUB)/.installed: deploy/hub/requirements.txt pyproject.toml grader/pyproject.toml constraints.txt
 	test -x $(HUB)/bin/python || $(HUB_PYTHON) -m venv $(HUB)
-	@echo "installing into $(HUB): a minute, minutes where torch comes from far away"
+	@echo "installing into $(HUB): minutes, most of them for torch"
 	$(call pip_install,$(HUB),-c constraints.txt '.[lab]' ./grader -r deploy/hub/requirements.txt)
 	npm install --loglevel=error --no-fund --prefix $(HUB)/proxy configurable-http-proxy@5
 	@touch $@

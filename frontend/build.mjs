@@ -9,7 +9,7 @@ const shared = { bundle: true, minify: true, charset: "utf8", target: "es2022", 
 /** esbuild bundles, terser makes it smaller still. What is switched off only looks shorter, and is longer when zipped. */
 async function script(entry, options) {
   const { outputFiles: [made] } = await build({ ...shared, ...options, entryPoints: [entry], write: false });
-  const { code } = await minify(made.text, { compress: { passes: 2, conditionals: false, lhs_constants: false }, ecma: 2022, module: options.format === "esm" });
+  const { code } = await minify(made.text, { compress: { passes: 3, conditionals: false, lhs_constants: false }, ecma: 2022, module: options.format === "esm" });
   await writeFile(made.path, `${code}\n`);
 }
 

@@ -14,7 +14,8 @@ interface Model {
 
 const KEYS = ["step", "selected", "answer", "level", "trial"];
 
-function hostOf(model: Model): Host {
+function hostOf(model: Model, el: HTMLElement): Host {
+  let held = !el.matches(".jupyter-widgets-disconnected"); // so ipywidgets marks what no kernel holds, when it is first shown
   return {
     get: (key) => model.get(key),
     set(changes) {
@@ -27,9 +28,15 @@ function hostOf(model: Model): Host {
       if (changed) model.save_changes();
     },
     cell: (name) => answerCell(model.widget_manager, name),
+    counts: () => held,
     on(callback) {
+      const left = () => { held = false; callback(); }; // a kernel that restarts, or ends, never holds it again
       for (const key of KEYS) model.on(`change:${key}`, callback);
-      return () => { for (const key of KEYS) model.off(`change:${key}`, callback); };
+      model.on("comm_live_update", left);
+      return () => {
+        for (const key of KEYS) model.off(`change:${key}`, callback);
+        model.off("comm_live_update", left);
+      };
     },
   };
 }
@@ -37,7 +44,7 @@ function hostOf(model: Model): Host {
 export default {
   render({ model, el }: { model: Model; el: HTMLElement }) {
     let done = () => {};
-    const start = () => { done(); done = mount(el, model.get("scene") as Scene, hostOf(model)); };
+    const start = () => { done(); done = mount(el, model.get("scene") as Scene, hostOf(model, el)); };
     start();
     model.on("change:scene", start);
     return () => { model.off("change:scene", start); done(); };

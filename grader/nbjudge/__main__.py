@@ -356,13 +356,15 @@ def _similar(options: argparse.Namespace) -> int:
 
 
 def _generate(options: argparse.Namespace) -> int:
+    from functools import partial
+
     from nbjudge.course.generate import generate
     from nbjudge.plugin import converter_for, generator_for
 
     stale = False
     for name in options.names:
         course = converter_for(name, student="*").course()
-        made = generate(generator_for(name), course, force=options.force)
+        made = generate(generator_for(name, partial(_say, where=sys.stderr)), course, force=options.force)
         _say(made.told)
         stale = stale or made.stale
     _warn_of_stock_grader()

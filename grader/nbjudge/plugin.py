@@ -38,7 +38,7 @@ from nbjudge.course.office.standings import Standing
 from nbjudge.errors import BusyError, ClusterError, CourseError, GraderError
 from nbjudge.grading import batch, farm, trial
 from nbjudge.grading.prove import Proof
-from nbjudge.model import Assignment, Limits, Result
+from nbjudge.model import Limits, Result
 from nbjudge.pages import regrade, screen
 from nbjudge.pages.exported import WEB, SafePages
 from nbjudge.pages.feedback import HideTests, Sheet, exercises, is_made_of, made_of, note_made_of
@@ -210,11 +210,11 @@ class SandboxedAutograde(Limited, Autograde):  # type: ignore[misc] # nbgrader s
         with self._farm(options.limits) as grade:
             return batch.proof(self.course(), self.coursedir.assignment_id, options, grade, self.config)
 
-    def rehearse(self) -> list[str]:
-        """What a run tries before it grades anybody: sentences to warn with. `CourseError` where the run would stop."""
+    def rehearse(self, say: Callable[[str], object]) -> list[str]:
+        """What a run tries first, as it tells `say`: sentences to warn with. `CourseError` where the run would stop."""
         found: list[str] = []
         if self.check_reference:
-            options, name = self._options(new_seed=False), self.coursedir.assignment_id
+            options, name = replace(self._options(new_seed=False), say=say), self.coursedir.assignment_id
             with self._farm(options.limits) as grade:
                 batch.rehearse(self.course(), name, options, grade, self.config, found.append)
         return found
@@ -309,14 +309,13 @@ class TriedAssignment(CheckedAssignment):
             self.log.error("%s", error)  # noqa: TRY400 -- a sentence for the author; the traceback says nothing more
             raise NbGraderException(str(error)) from error
 
-    def assignment(self) -> Assignment:
-        """The rows that were made."""
-        with self._grader().record() as record:
-            return record.assignment(self.coursedir.assignment_id, 0)
+    def record(self) -> Record:
+        """The course's gradebook."""
+        return self._grader().record()
 
     def tried(self) -> list[str]:
         """Sentences to warn with; `GraderError` where it can't be graded as it is."""
-        return self._grader().rehearse()
+        return self._grader().rehearse(self.say)
 
     def _grader(self) -> SandboxedAutograde:
         return SandboxedAutograde(coursedir=self.coursedir, parent=self.parent)
@@ -338,14 +337,16 @@ def converter_for(assignment: str, *, student: str, **settings: Any) -> Sandboxe
     return converter
 
 
-def generator_for(assignment: str) -> Any:
-    """nbgrader's converter from a source to its release and its rows, as this folder and the course configure it."""
+def generator_for(assignment: str, say: Callable[[str], object]) -> Any:
+    """nbgrader's converter from a source to its release and its rows, configured as here; `say` hears what it does."""
     from nbgrader.apps.generateassignmentapp import GenerateAssignmentApp
 
     app = GenerateAssignmentApp(log_level=logging.WARNING)
     app.initialize([])
     app.coursedir.assignment_id = assignment
-    return TriedAssignment(coursedir=app.coursedir, parent=app)
+    made = TriedAssignment(coursedir=app.coursedir, parent=app)
+    made.told = say
+    return made
 
 
 def own_settings() -> Iterator[tuple[str, Any]]:

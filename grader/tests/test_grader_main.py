@@ -48,8 +48,9 @@ def test_after_the_totals_stands_what_a_person_has_to_read_and_where() -> None:
         for name, scores in (("ada", (Score("nb", "c", None, None, 0.0, 3.0, waits=True),)), ("bo", ()))
     ]
     assert table(entries).splitlines()[-1] == (
-        "1 answer waits for a person (c), to be scored in formgrader, Manual Grading, ps1. Then "
-        "`nbgrader generate_feedback ps1` and `nbgrader export` have the scores too."
+        "1 answer waits for a person (c), to be scored in formgrader, Manual Grading, ps1. "
+        "Nothing has failed there: it is a person's to judge. Then `nbgrader generate_feedback ps1` and "
+        "`nbgrader export` have the scores too."
     )
 
 

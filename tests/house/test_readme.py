@@ -83,6 +83,25 @@ def test_the_first_program_of_the_readme_is_diagnosed(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["silent_corruption wrong c.zero_() SigmoidBackward0"]
 
 
+FIRST_SCREEN_WORDS = 60
+FIRST_OF_A_COURSE = "\n.venv/bin/nbjudge "
+
+
+def test_a_learner_and_a_user_of_torch_find_their_first_command_on_the_first_screen() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in ("make lab", "python -m seegrad train.py"):
+        before = text[: text.index(f"\n{command} ")]
+        prose = re.sub(r"<!--.*?-->|^```.*?^```|\]\(\S*\)", "", before, flags=re.MULTILINE | re.DOTALL)
+        assert len(prose.split()) <= FIRST_SCREEN_WORDS, command
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh_CN.md"])
+def test_an_instructor_reads_what_to_install_before_the_first_command_needs_it(readme: str) -> None:
+    text = (ROOT / readme).read_text(encoding="utf-8")
+    section = text[text.rindex("\n## ", 0, text.index(FIRST_OF_A_COURSE)) :]
+    assert 0 < section.index("`make install`") < section.index(FIRST_OF_A_COURSE)
+
+
 FIRST = "00_start_here"
 WRITTEN = {
     "nbjudge/course/exporters.py": r'default_file = "(.+)"',

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from seegrad.capture.probes.torch_private import TRIED
 from tools.evidence import versions
 from tools.words.marks import between_marks
 
@@ -87,6 +89,20 @@ def test_the_page_has_room_for_the_counts() -> None:
     assert "| 2.9.1+cu128 | 5 passed | – |\n| 2.11.0 | 1 failed | t.py::x |" in new
     assert new.split("<!-- counts -->")[0] == page.split("<!-- counts -->")[0]
     assert new.split("<!-- /counts -->")[1] == page.split("<!-- /counts -->")[1]
+
+
+def test_the_page_begins_with_the_answer_for_a_python_and_a_torch() -> None:
+    """What is claimed of Pythons is what the package says, of torch what it warns by."""
+    page = versions.PAGE.read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pythons = [each.rpartition(" ")[2] for each in project["classifiers"] if ":: Python :: 3." in each]
+    python, torch = (
+        line.split("|")[1:-1] for line in page.splitlines()[:8] if line.startswith(("| Python", "| torch"))
+    )
+    assert python[1].strip() == ", ".join(pythons)
+    assert torch[1].strip() == f"{TRIED[0]} and later"
+    assert torch[2].strip().startswith(", ".join(TRIED))
+    assert project["optional-dependencies"]["torch"] == [f"torch>={TRIED[0]}"]
 
 
 def test_a_page_without_marks_is_refused() -> None:

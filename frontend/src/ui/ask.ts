@@ -9,7 +9,7 @@ import type { Words } from "./words";
 
 export interface AskPanel {
   element: HTMLElement;
-  show(draft: Draft, answer: Answer | null, marked: Marked): void;
+  show(draft: Draft, answer: Answer | null, marked: Marked, counts?: boolean): void;
   /** Nothing was chosen, or not all: say so, and nothing of the answer. */
   remind?(): void;
 }
@@ -21,18 +21,21 @@ export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
   const controls = h("div", { class: "sg-qc" });
   const button = quiet(h("button", { type: "button", class: "sg-check", onclick: () => moves.commit() }, w.check));
   const hint = h("span", { class: "sg-qh" }, w.hidden);
+  const note = h("p", { class: "sg-qn", role: "status", hidden: true }, w.uncounted);
   const verdict = h("div", { class: "sg-qv", role: "status", "aria-live": "polite" });
-  const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), verdict);
+  const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), note, verdict);
   const inputs = (CONTROLS[question.kind] ?? list)(question, w, controls, moves);
   const none = kindOf(question).none ? noneOf(w, controls, moves) : null;
   return {
     element,
-    show(draft, answer, marked) {
+    show(draft, answer, marked, counts = true) {
       element.classList.toggle("answered", answer !== null);
       none?.(draft, answer && (answer[question.kind] ?? ""), marked);
       inputs(draft, answer && (answer[question.kind] ?? ""), marked);
-      if (answer === null) verdict.replaceChildren();
-      else if (!verdict.querySelector(".sg-py")) verdict.replaceChildren(...verdictOf(question, w, answer, moves, marked));
+      if (answer === null) {
+        note.hidden = counts; // after an answer, as it was before it
+        verdict.replaceChildren();
+      } else if (!verdict.querySelector(".sg-py")) verdict.replaceChildren(...verdictOf(question, w, answer, moves, marked));
     },
     remind() { verdict.replaceChildren(h("p", { class: "sg-qn" }, question.kind === "versions" ? w.fillFirst : none ? w.chooseOrNone : w.chooseFirst)); },
   };

@@ -23,6 +23,8 @@ export interface Host {
   get(key: "step" | "selected" | "answer" | "level" | "trial" | "can_try"): unknown;
   set(changes: { step?: number; selected?: string; answer?: Answer; level?: string; trial?: Trial }): void;
   on(changed: () => void): () => void;
+  /** Is an answer kept, with what its learner did? Where nothing keeps any, nothing is asked. */
+  counts?(): boolean;
   /** The cell that the answer to an exercise goes into, where there is one. */
   cell?(name: string): AnswerCell | undefined;
 }
@@ -194,7 +196,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     map.show(drawn.scene, now.level);
     file.show(!!open);
     line.show(now.step, end, !!open);
-    panel?.show(draft, given, marked ?? {});
+    panel?.show(draft, given, marked ?? {}, host.counts?.());
     for (const each of [first, prev]) unusable(each, now.step === 0);
     for (const each of [next, last]) unusable(each, now.step === end);
     play.innerHTML = icon(playing ? "pause" : "play");

@@ -364,17 +364,51 @@ describe("a question", () => {
 });
 
 describe("the widget", () => {
+  const data: Record<string, unknown> = {};
+  const callbacks = new Map<string, Set<() => void>>();
+  const save = vi.fn();
+  const tell = (event: string) => callbacks.get(event)?.forEach((f) => f());
+  const model = {
+    get: (k: string) => data[k],
+    set(k: string, v: unknown) { data[k] = v; tell(`change:${k}`); },
+    on: (e: string, f: () => void) => void callbacks.set(e, (callbacks.get(e) ?? new Set()).add(f)),
+    off: (e: string, f: () => void) => void callbacks.get(e)?.delete(f),
+    save_changes: save,
+  };
+  const uncounted = () => [...el.querySelectorAll<HTMLElement>(".sg-qn")].filter((note) => !note.hidden).map((note) => note.textContent);
+  beforeEach(() => { Object.assign(data, { scene: scene({ question: question() }), step: 1, selected: "", answer: {} }); });
+
+  it("says that an answer doesn't count once its kernel has gone, before it and after", () => {
+    const done = entry.render({ model, el });
+    expect(uncounted()).toEqual([]);
+    tell("comm_live_update");
+    expect(uncounted()).toEqual([expect.stringMatching("no answer counts yet. Run its cell again")]);
+    $<HTMLInputElement>("input[value=silent]").click();
+    $<HTMLButtonElement>(".sg-check").click();
+    expect(uncounted().length).toBe(1);
+    done();
+  });
+  it("says it of a picture that was opened without its kernel, until its cell has run again", () => {
+    el.classList.add("jupyter-widgets-disconnected");
+    const done = entry.render({ model, el });
+    expect(uncounted().length).toBe(1);
+    el.classList.remove("jupyter-widgets-disconnected");
+    model.set("scene", scene({ question: question() }));
+    expect(uncounted()).toEqual([]);
+    done();
+  });
+  it("says nothing of the kind about an answer that was kept, nor on a page without Jupyter", () => {
+    const done = entry.render({ model, el });
+    $<HTMLInputElement>("input[value=silent]").click();
+    $<HTMLButtonElement>(".sg-check").click();
+    tell("comm_live_update");
+    expect(uncounted()).toEqual([]);
+    done();
+    el.classList.add("jupyter-widgets-disconnected");
+    start(scene({ question: question() }), 1);
+    expect(uncounted()).toEqual([]);
+  });
   it("reads and writes its model, and redraws for a new scene", () => {
-    const data: Record<string, unknown> = { scene: scene({ question: question() }), step: 1, selected: "", answer: {} };
-    const callbacks = new Map<string, Set<() => void>>();
-    const save = vi.fn();
-    const model = {
-      get: (k: string) => data[k],
-      set(k: string, v: unknown) { data[k] = v; callbacks.get(`change:${k}`)?.forEach((f) => f()); },
-      on: (e: string, f: () => void) => void callbacks.set(e, (callbacks.get(e) ?? new Set()).add(f)),
-      off: (e: string, f: () => void) => void callbacks.get(e)?.delete(f),
-      save_changes: save,
-    };
     const done = entry.render({ model, el });
     $<HTMLInputElement>("input[value=silent]").click();
     $<HTMLButtonElement>(".sg-check").click();

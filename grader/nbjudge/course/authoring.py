@@ -18,12 +18,13 @@ from nbjudge.course.naming import Written, naming, plain
 from nbjudge.course.restore import released
 from nbjudge.model import Notebook
 from nbjudge.names import REPEATED, Statement, allows_an_error, checks_in, names_in, statements
+from nbjudge.shown.text import placed
 
 FLAGS = ("grade", "solution", "locked", "task")
 NAME = re.compile(r"[A-Za-z0-9_\-]+")  # what nbgrader's toolbar accepts
 REGIONS = (  # with the mark of the cells that they belong into, and what nbgrader's toolbar calls these
     ("BEGIN SOLUTION", "END SOLUTION", "solution", "an answer", "an autograded answer"),
-    ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS", "grade", "a test", "autograder tests"),
+    ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS", "grade", "a test", "autograded tests"),
 )
 TO_CHANGE = re.compile(r"\b(chang|edit|replac|adjust|modif|fill|your|try|todo)", re.IGNORECASE)
 BODY_IS_PYTHON = re.compile(r"^%%(time|timeit|capture|prun)\b[^\n]*\n")
@@ -88,14 +89,14 @@ def of_source(notebook: str, document: Mapping[str, Any]) -> list[Remark]:
     cells = document["cells"]
     found = [*_of_grade_ids(notebook, document), *_of_prompts(notebook, cells), *_of_all_points(notebook, cells)]
     python = _is_python(document)
-    for number, cell in enumerate(cells, start=1):
+    for place, cell in placed(cells):
         marks = cell["metadata"].get("nbgrader")
         said = [*_of_marks(marks, cell["cell_type"])] if marks is not None else []
         text, marked = _text(cell), _marks(cell)
         said += _of_regions(text, marked)
         if python and cell["cell_type"] == "code" and not any(one[3] for one in said):
             said += _of_python(text, marked)
-        found += [Remark(notebook, called(number, marked), line, what, cure, stops) for line, what, cure, stops in said]
+        found += [Remark(notebook, called(place, marked), line, what, cure, stops) for line, what, cure, stops in said]
     return found
 
 
@@ -107,24 +108,22 @@ def _is_python(document: Mapping[str, Any]) -> bool:
     return str(kernel.get("language", "python") or "python").lower() == "python"
 
 
-def called(number: int, marks: Mapping[str, Any]) -> str:
+def called(place: str, marks: Mapping[str, Any]) -> str:
     """A cell as an author finds it: by its grade_id, else by its place."""
     name = marks.get("grade_id")
-    return f"cell {name!r}" if isinstance(name, str) and name else f"cell {number}"
+    return f"cell {name!r}" if isinstance(name, str) and name else place
 
 
 def _of_grade_ids(notebook: str, document: Mapping[str, Any]) -> Iterator[Remark]:
-    seen: dict[str, int] = {}
-    for number, cell in enumerate(document["cells"], start=1):
+    seen: dict[str, str] = {}
+    for place, cell in placed(document["cells"]):
         marks = cell["metadata"].get("nbgrader")
         name = marks.get("grade_id") if isinstance(marks, Mapping) and any(map(marks.get, FLAGS)) else None
         if isinstance(name, str) and name in seen:
-            what = f"cell {seen[name]} has the same grade_id"
-            yield Remark(
-                notebook, f"cell {number} ({name!r})", 0, what, "give each marked cell a name of its own, in its ID"
-            )
+            what = f"{seen[name]} has the same grade_id"
+            yield Remark(notebook, f"{place} ({name!r})", 0, what, "give each marked cell a name of its own, in its ID")
         elif isinstance(name, str):
-            seen[name] = number
+            seen[name] = place
 
 
 def _of_all_points(notebook: str, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
@@ -138,13 +137,13 @@ def _of_all_points(notebook: str, cells: Sequence[Mapping[str, Any]]) -> Iterato
 def _of_prompts(notebook: str, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
     """Free texts whose question is taken out with the answer, or stands nowhere."""
     before: Mapping[str, Any] | None = None
-    for number, cell in enumerate(cells, start=1):
+    for place, cell in placed(cells):
         if _is_free_text(cell):
             text = _text(cell)
             left = CUT_OUT.sub("", text) if CUT_OUT.search(text) else ""
             asked = before is not None and (_is_free_text(before) or _asks(before))
             if text.strip() and not left.strip() and (not asked or ASKING.search(text)):
-                yield Remark(notebook, called(number, _marks(cell)), 0, NO_PROMPT, NO_PROMPT_CURE, stops=False)
+                yield Remark(notebook, called(place, _marks(cell)), 0, NO_PROMPT, NO_PROMPT_CURE, stops=False)
         before = cell
 
 
@@ -254,19 +253,19 @@ def of_names(notebook: Notebook, document: Mapping[str, Any]) -> list[Remark]:
 
 def _of_borrowed(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
     """Names that answers and given cells read, although only tests bind them: in one kernel that would work."""
-    read = [(number, cell, list(_statements(cell))) for number, cell in enumerate(cells, start=1)]
+    read = [(place, cell, list(_statements(cell))) for place, cell in placed(cells)]
     tests = [(cell, one) for _, cell, every in read if _is_test(cell) for one in every if not one.imports]
     only = {name: _marks(cell)["grade_id"] for cell, one in tests for name in one.binds if not hasattr(builtins, name)}
-    others = [(number, cell, one) for number, cell, every in read if not _is_test(cell) for one in every]
+    others = [(place, cell, one) for place, cell, every in read if not _is_test(cell) for one in every]
     bound = {name for _, _, one in others for name in one.binds | one.rebinds}
-    seen = set[tuple[int, str]]()
-    for number, cell, one in others:
+    seen = set[tuple[str, str]]()
+    for place, cell, one in others:
         for name in sorted(one.uses & only.keys() - bound):
-            if (number, name) in seen:
+            if (place, name) in seen:
                 continue
-            seen.add((number, name))
+            seen.add((place, name))
             what, line = BORROWED.format(name=name, test=f"cell {only[name]!r}"), _line_of(name, _text(cell), one.line)
-            yield Remark(notebook.name, called(number, _marks(cell)), line, what, BORROWED_CURE, stops=False)
+            yield Remark(notebook.name, called(place, _marks(cell)), line, what, BORROWED_CURE, stops=False)
 
 
 def _line_of(name: str, text: str, first: int) -> int:
@@ -299,19 +298,19 @@ def _text(cell: Mapping[str, Any]) -> str:
 
 def _of_computed(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
     """What a cell of the release computes with an answer, and a test reads; but for an object of an answer's class."""
-    read = [(number, cell, list(_statements(cell))) for number, cell in enumerate(cells, start=1)]
+    read = [(place, cell, list(_statements(cell))) for place, cell in placed(cells)]
     answered = {name for _, cell, every in read if _marks(cell).get("solution") for one in every for name in one.binds}
     tests = [(_marks(cell)["grade_id"], every) for _, cell, every in read if _is_test(cell)]
     reader = {name: grade_id for grade_id, every in reversed(tests) for one in every for name in one.uses}
     theirs = {*notebook.naming.asked} - answered
-    for number, cell, every in read:
+    for place, cell, every in read:
         if _marks(cell).get("solution") or _is_test(cell):
             continue
         for one in every:
             for name in sorted(one.binds & theirs & reader.keys()):
                 if _computes(one.text, notebook.naming.classes):
                     what = COMPUTED.format(name=name, test=f"cell {reader[name]!r}")
-                    where = called(number, _marks(cell))
+                    where = called(place, _marks(cell))
                     yield Remark(notebook.name, where, one.line, what, COMPUTED_CURE, stops=False)
 
 
@@ -328,13 +327,13 @@ def _computes(text: str, classes: Collection[str]) -> bool:
 def _of_constants(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
     """A constant of an unlocked cell that a test reads, and that asks to be changed."""
     ours = {name for _, setup in notebook.naming.setup for one in setup for name in names_in(one).bound}
-    for number, cell in enumerate(cells, start=1):
+    for place, cell in placed(cells):
         if cell["cell_type"] != "code" or _marks(cell).get("grade_id"):
             continue
         for name, line in _asking(_text(cell)):
             if name in ours:
                 what = CONSTANT.format(name=name)
-                yield Remark(notebook.name, f"cell {number}", line, what, CONSTANT_CURE, stops=False)
+                yield Remark(notebook.name, place, line, what, CONSTANT_CURE, stops=False)
 
 
 def _asking(text: str) -> Iterator[tuple[str, int]]:
@@ -381,12 +380,12 @@ def of_checks(notebook: str, cells: Sequence[Mapping[str, Any]]) -> list[Remark]
 
 def _of_branches(notebook: Notebook, cells: Sequence[Mapping[str, Any]]) -> Iterator[Remark]:
     """Checks that an answer comes past where a test goes one way or another by what it has given, or by its error."""
-    for number, cell in enumerate(cells, start=1):
+    for place, cell in placed(cells):
         if cell["cell_type"] != "code" or not _is_test(cell):
             continue
         with suppress(SyntaxError, ValueError):  # said before
             for line, what, cure in _passed_by(ast.parse(plain(_text(cell))), notebook.naming.asked):
-                yield Remark(notebook.name, called(number, _marks(cell)), line, what, cure, stops=False)
+                yield Remark(notebook.name, called(place, _marks(cell)), line, what, cure, stops=False)
 
 
 def _passed_by(tree: ast.AST, asked: Collection[str]) -> Iterator[tuple[int, str, str]]:

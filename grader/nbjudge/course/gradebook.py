@@ -118,6 +118,22 @@ class Record:
         rows = self._read(lambda: [(str(one.name), one.notebooks) for one in self._gradebook.assignments])
         return {name: {str(book.name) for book in books} for name, books in rows if books}
 
+    def rows(self, assignment: str) -> set[str] | None:
+        """The notebooks of an assignment: none where it is only planned; None where nobody has heard of it."""
+        every = self._read(
+            lambda: {str(one.name): {str(book.name) for book in one.notebooks} for one in self._gradebook.assignments}
+        )
+        return every.get(assignment)
+
+    def ungenerate(self, assignment: str, *, planned: bool) -> None:
+        """Take back the rows of an assignment that never was one; `planned`: its name and date were there before."""
+        made = self.rows(assignment) or ()
+        with _in_our_words(), self._transaction():
+            for book in made:
+                self._gradebook.remove_notebook(book, assignment)
+            if not planned:
+                self._gradebook.remove_assignment(assignment)
+
     def students(self) -> list[str]:
         """The ids of all that the gradebook knows."""
         return self._read(lambda: [str(student.id) for student in self._gradebook.students])

@@ -27,7 +27,7 @@ from nbjudge.course.office.tables import Attempt
 from nbjudge.errors import CourseError, DiskFull, GradebookError, ReferenceFailed, StorageError
 from nbjudge.grading import engine, questions
 from nbjudge.grading.farm import Farm
-from nbjudge.grading.prove import Proof, prove
+from nbjudge.grading.prove import KINDS, Proof, prove
 from nbjudge.model import Assignment, Limits, Result, Submission
 
 T = TypeVar("T")
@@ -59,6 +59,7 @@ class RunOptions:
     before_change: Callable[[], object] = lambda: None  # called once, before the gradebook's first change
     prove: str = "off"  # where an adversary passes: "refuse" to record anything, "warn", or don't try any
     limits: Limits = field(default_factory=Limits)
+    say: Callable[[str], object] = lambda _stage: None  # what is tried now, before anybody is graded
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +186,10 @@ def _tried(course: Course, assignment: Assignment, options: RunOptions, judged: 
     """The assignment as `_measured`; where the course wants them, adversaries have been handed in too."""
     if options.reference == "shows":
         return _shown(course, assignment, judged)
+    options.say(f"{assignment.name}: grading the author's own answers")
     measured, reference = _measured(course, assignment, judged)
     if options.prove != "off":
+        options.say(f"{assignment.name}: handing in {len(KINDS)} answers that deserve no points")
         _demand_proved(prove(reference, measured, lambda asked: judged(asked, measured)), options, tell)
     return measured
 

@@ -12,7 +12,7 @@ from nbjudge.shown.markup import markdown_trouble
 from nbjudge.shown.outputs import Shower
 from nbjudge.shown.patience import NotShown
 from nbjudge.shown.pictures import Pictures
-from nbjudge.shown.text import text_of
+from nbjudge.shown.text import placed, text_of
 
 MARKDOWN = ("nbconvert.filters.markdown_mistune",)  # takes a second to load
 PIECE_S = 1.0  # of CPU time, for one output
@@ -56,21 +56,21 @@ def cleaned(executed: Executed, scribe: Scribe) -> Executed:
     """With safe outputs, and a note for each kind of thing that isn't shown."""
     clerk, pictures = Clerk(scribe), Pictures()
     cells, notes = [], []
-    for number, cell in enumerate(executed.notebook.get("cells", ()), 1):
+    for place, cell in placed(executed.notebook.get("cells", ())):
         shower = Shower(clerk.convert, pictures)
         if cell["cell_type"] == "code":
             cell = {**cell, "outputs": shower.safe_outputs(cell["outputs"])}
         elif (trouble := markdown_trouble(text_of(cell["source"]))) is not None:
             shower.withheld.append(trouble)
         cells.append(cell)
-        notes += list(_notes(number, shower.withheld))
+        notes += list(_notes(place, shower.withheld))
     return replace(executed, notebook={**executed.notebook, "cells": cells}, notes=(*executed.notes, *few(notes)))
 
 
-def _notes(number: int, withheld: Iterable[str]) -> Iterable[str]:
+def _notes(place: str, withheld: Iterable[str]) -> Iterable[str]:
     for why, count in Counter(withheld).items():
         times = f" ({count} times)" if count > 1 else ""
-        yield f"something in cell {number} isn't shown: {why}{times}"
+        yield f"something in {place} isn't shown: {why}{times}"
 
 
 def few(notes: Sequence[str], most: int = 3) -> list[str]:

@@ -39,6 +39,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "no cell": "Answer cell {name} is missing from what you handed in.",
         "late": "Taken off for lateness: {points}. Before that it was {before}.",
         "held": "What hidden tests asked is shown after {date} UTC.",
+        "undated": "Inputs of hidden tests are shown as code once the due date has passed; this assignment has none.",
         "hidden": "A hidden test failed. What it asked is shown after {date} UTC.",
         "later": "Hidden tests had run before this; what it said is shown after {date} UTC.",
         "ungraded": "not graded yet",
@@ -78,6 +79,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "no cell": "你提交的作业中缺少答题单元格 {name}。",
         "late": "因迟交扣 {points}，扣分前为 {before}。",
         "held": "隐藏测试的内容在 {date} UTC 之后显示。",
+        "undated": "隐藏测试的输入要到截止日期之后才会以代码显示；这份作业没有截止日期。",
         "hidden": "有一个隐藏测试没有通过，其内容在 {date} UTC 之后显示。",
         "later": "在此之前已运行过隐藏测试；这里的内容在 {date} UTC 之后显示。",
         "ungraded": "尚未评分",
@@ -217,6 +219,13 @@ class Sheet:
             yield self.words[said].format(why=self.graded.died)
         if self.held_until is not None and not self.refused:
             yield self._until("held")
+        if self._undated and self.graded and any(one.hidden and one.reproduce for one in self.graded.outcomes):
+            yield self.words["undated"]
+
+    @property
+    def _undated(self) -> bool:
+        """No date will come: without this sentence a reader would wait for one."""
+        return self.held_until is None and not self.over
 
     def _question(self, score: Score, outcome: Outcome | None) -> dict[str, Any]:
         waits = score.points is None

@@ -6,7 +6,7 @@ is; and the instructor's own answers are graded, which shows what of a test can'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -19,10 +19,11 @@ from nbgrader.preprocessors import IncludeHeaderFooter, InstantiateTests, SaveCe
 
 from nbjudge.course.authoring import Remark, called, of_names, of_source
 from nbjudge.course.generate import NotReleased
+from nbjudge.course.gradebook import Record
 from nbjudge.errors import CourseError, GraderError
-from nbjudge.model import Assignment
-from nbjudge.shown.text import counted
+from nbjudge.shown.text import counted, placed
 
+MAKING = "{name}: making the release and the rows of the gradebook"
 STOPPED = "{name} isn't generated, and nothing was released: mend {what}, which is named above, and generate it again"
 TAKEN_BACK = "{name}: what was released before is taken back, too: the gradebook has the tests of the new source"
 TEMPLATES = Path(nbgrader.__file__).parent / "docs" / "source" / "user_guide" / "autotests.yml"
@@ -39,27 +40,52 @@ NOT_MADE = (
 class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader ships no types
     """nbgrader's converter of the same purpose, which releases nothing that can't be graded as it is meant."""
 
+    told: Callable[[str], object] | None = None  # a line for each thing that it does; nbgrader's log by itself
+
     def start(self) -> None:
         """nbgrader's hook."""
         self._made = False
+        self.say(MAKING.format(name=self.coursedir.assignment_id))
         before = Path(self._format_dest(self.coursedir.assignment_id, ".")).is_dir()
         self._demand(self._of_sources())
-        super().start()
-        if self._made and self._keeps_rows():
-            try:
-                self._demand(self._of_names())
-                self._try_answers()
-            except NbGraderException:
-                self._take_back(before=before)
-                raise
+        known = self._known()
+        try:
+            super().start()
+            if self._made and self._keeps_rows():
+                self._demand_gradable(before=before)
+        except (NbGraderException, SystemExit):
+            if not known and self._known() is not None:  # its first rows: no export has a column of what isn't there
+                with self.record() as record:
+                    record.ungenerate(self.coursedir.assignment_id, planned=known is not None)
+            raise
+
+    def _known(self) -> set[str] | None:
+        """The notebooks that the gradebook has of it: none where it is only planned; None where it isn't there."""
+        try:
+            with self.record() as record:
+                return record.rows(self.coursedir.assignment_id) if self._keeps_rows() else None
+        except CourseError:  # there is no gradebook yet
+            return None
+
+    def _demand_gradable(self, *, before: bool) -> None:
+        try:
+            self._demand(self._of_names())
+            self._try_answers()
+        except NbGraderException:
+            self._take_back(before=before)
+            raise
+
+    def say(self, stage: str) -> None:
+        """What is done now, which may take a minute."""
+        (self.told or self.log.info)(stage)
 
     def run_post_convert_hook(self) -> None:
         """nbgrader's hook: it is called where an assignment was made, and not where one was there already."""
         super().run_post_convert_hook()
         self._made = True
 
-    def assignment(self) -> Assignment:
-        """The rows that were made. Only who knows the course can read them."""
+    def record(self) -> Record:
+        """The gradebook that the rows are made in. Only who knows the course can open it."""
         raise NotImplementedError
 
     def tried(self) -> Iterable[str]:
@@ -89,16 +115,18 @@ class CheckedAssignment(GenerateAssignment):  # type: ignore[misc]  # nbgrader s
         said, name = step.autotest_delimiter, step.autotest_filename
         if any(folder.joinpath(name).is_file() for folder in (path.parent, Path())):
             return
-        for number, cell in enumerate(document["cells"], start=1):
+        for place, cell in placed(document["cells"]):
             lines = cell["source"].splitlines() if cell["cell_type"] == "code" else []
             if asking := [line for line, text in enumerate(lines, start=1) if said in text]:
                 what, cure = NO_TEMPLATES.format(said=said, file=name), _copy(path.parent)
-                yield Remark(path.stem, called(number, cell["metadata"].get("nbgrader", {})), asking[0], what, cure)
+                yield Remark(path.stem, called(place, cell["metadata"].get("nbgrader", {})), asking[0], what, cure)
                 return
 
     def _of_names(self) -> Iterator[Remark]:
         documents = {path.stem: document for path, document in self._sources()}
-        for notebook in self.assignment().notebooks:
+        with self.record() as record:
+            rows = record.assignment(self.coursedir.assignment_id, 0)
+        for notebook in rows.notebooks:
             if notebook.name in documents:
                 yield from of_names(notebook, documents[notebook.name])
 

@@ -35,8 +35,9 @@ HIDDEN = (
     "says by a message; c.FeedbackPages.hold_back = False in nbgrader_config.py shows it at once."
 )
 WAIT = (
-    "{answers} for a person ({questions}), to be scored in formgrader, Manual Grading, {assignment}. Then "
-    "`nbgrader generate_feedback {assignment}` and `nbgrader export` have the scores too."
+    "{answers} for a person ({questions}), to be scored in formgrader, Manual Grading, {assignment}. "
+    "Nothing has failed there: it is a person's to judge. Then `nbgrader generate_feedback {assignment}` and "
+    "`nbgrader export` have the scores too."
 )
 NOT_KEPT = "What the judge said is not kept any more; `nbjudge autograde {assignment} --student {student}`"
 

@@ -201,8 +201,13 @@ class Kernel:
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
 
-    def run(self, code: str, *, silent: bool = False) -> dict[str, Any]:
-        """Run a cell as a kernel does; returns the execute_reply's content as plain data. `silent`: uncounted."""
+    def run(self, code: str, *, silent: bool = False, number: int = 0) -> dict[str, Any]:
+        """Run a cell as a kernel does; returns the execute_reply's content as plain data.
+
+        `silent`: uncounted. `number`: what it is counted as, where cells before it have run elsewhere.
+        """
+        if number:
+            self._count_as(number)
         self.announce()
         assert self._loop is not None  # noqa: S101 - wire() was called; this tells the type checker
         try:
@@ -211,6 +216,13 @@ class Kernel:
             reply = {"status": "error", "ename": type(error).__name__, "evalue": str(error), "traceback": []}
         self.flush()
         return {key: plain(reply.get(key)) for key in ("status", "ename", "evalue", "traceback", "execution_count")}
+
+    def _count_as(self, number: int) -> None:
+        """As `In[number]` it stands in tracebacks, where the whole notebook has that number beside the cell."""
+        self.shell.execution_count = number
+        history = self.shell.history_manager
+        for told in (history.input_hist_parsed, history.input_hist_raw):
+            told.extend("" for _ in range(number - len(told)))
 
     def announce(self) -> None:
         """Tell every part which message its output belongs to."""

@@ -97,7 +97,7 @@ def _obey(kernel: Kernel, control: Pipe) -> str:
         call_it(packet)
         seed(whole(packet.header, "seed"))
     elif op == "run":
-        reply = kernel.run(text(packet.header, "code", 1 << 24))
+        reply = kernel.run(text(packet.header, "code", 1 << 24), number=whole(packet.header, "cell"))
         control.send({"msg_type": "execute_reply", "content": reply})
         return op
     elif op == "flush":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")  # C0 and C1; all but tab and newline
@@ -51,6 +52,20 @@ def files_named(text: str, names: Iterable[str]) -> list[str]:
     found = {match[0].strip(".-") for match in FILE_NAME.finditer(text)}
     short = {name: name.rpartition("/")[2] for name in names}
     return [name for name, end in short.items() if end.strip(".-") in found or not FILE_NAME.fullmatch(end)]
+
+
+def placed(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each cell with its place, as all of the grader says it: code cells by the number that running all of them shows.
+
+    >>> made = [("markdown", "# One"), ("code", "x = 1"), ("code", " "), ("code", "x"), ("markdown", "Two")]
+    >>> [place for place, _ in placed([{"cell_type": kind, "source": text} for kind, text in made])]
+    ['text cell 1', 'code cell 1', 'code cell 1', 'code cell 2', 'text cell 2']
+    """
+    seen = Counter[str]()
+    for cell in cells:
+        kind = "code" if cell["cell_type"] == "code" else "text"
+        seen[kind] += kind == "text" or bool(text_of(cell["source"]).strip())
+        yield f"{kind} cell {seen[kind]}", cell
 
 
 def overprinted(text: str) -> str:

@@ -97,6 +97,7 @@ def test_it_says_what_is_known_and_that_a_person_has_still_to_read() -> None:
         "Not graded yet, since a person reads it: why (3 points).",
         "Taken off for lateness: 0.5 points. Before that it was 1 of 7 points.",
         "The program ended early: its process ended",
+        "Inputs of hidden tests are shown as code once the due date has passed; this assignment has none.",
     ]
     assert [(name, one["given"], one["how"]) for name, one in told["questions"].items()] == [
         ("double_test", "1 of 2 points", "partly right"),
@@ -210,6 +211,11 @@ def test_one_point_is_one_point() -> None:
 def test_without_a_date_a_hidden_case_is_told_in_words_and_not_as_code() -> None:
     told = SHEET.told()["questions"]["area_test"]
     assert (told["lines"][0], told["reproduce"]) == ("Asked      area(-7, 31)", "")
+    why = "Inputs of hidden tests are shown as code once the due date has passed; this assignment has none."
+    assert why in SHEET.told()["notes"]
+    for other in (replace(SHEET, over=True), replace(SHEET, held_until=DUE)):
+        assert why not in other.told()["notes"]
+    assert "这份作业没有截止日期" in "".join(replace(SHEET, language="zh_CN").told()["notes"])
 
 
 def test_a_person_s_score_takes_the_grader_s_place() -> None:

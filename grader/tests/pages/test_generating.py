@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions, LockCells
 
 from nbjudge.__main__ import main
 from nbjudge.course.authoring import of_names, of_source
 from nbjudge.course.naming import Written, naming
+from nbjudge.grading.prove import KINDS
 from nbjudge.model import Notebook
 from nbjudge.pages.generating import TEMPLATES
 from nbjudge_tests.classroom import small
@@ -65,13 +69,13 @@ BY_ITSELF = {  # what is wrong: a master, what is said of it
     ),
     "a solution in a cell without a mark": (
         master(ANSWER, TEST, new_code_cell("x = 1\n### BEGIN SOLUTION\ny = 2\n### END SOLUTION")),
-        "ps1.ipynb, cell 1, line 2: 'BEGIN SOLUTION' stands in a cell that isn't an answer. Mark the cell as an "
+        "ps1.ipynb, code cell 1, line 2: 'BEGIN SOLUTION' stands in a cell that isn't an answer. Mark the cell as an "
         "autograded answer.",
     ),
     "hidden tests in an answer": (
         master(ANSWER + "\n### BEGIN HIDDEN TESTS\nassert double(3) == 6\n### END HIDDEN TESTS"),
         "ps1.ipynb, cell 'double', line 5: 'BEGIN HIDDEN TESTS' stands in a cell that isn't a test. Mark the cell as "
-        "autograder tests.",
+        "autograded tests.",
     ),
     "points that aren't a number": (
         marked(grade=True, solution=False, locked=True, grade_id="q", points="abc"),
@@ -91,12 +95,12 @@ BY_ITSELF = {  # what is wrong: a master, what is said of it
     ),
     "no grade_id": (
         marked(grade=False, solution=True, locked=False),
-        "ps1.ipynb, cell 3: its grade_id is None. Give it a name of letters, digits, - and _.",
+        "ps1.ipynb, code cell 3: its grade_id is None. Give it a name of letters, digits, - and _.",
     ),
     "one grade_id twice": (
         marked(grade=False, solution=True, locked=False, grade_id="double"),
-        "ps1.ipynb, cell 3 ('double'): cell 1 has the same grade_id. Give each marked cell a name of its own, in its "
-        "ID.",
+        "ps1.ipynb, code cell 3 ('double'): code cell 1 has the same grade_id. Give each marked cell a name "
+        "of its own, in its ID.",
     ),
     "a test in a text cell": (
         marked(text=True, grade=True, solution=False, locked=True, grade_id="q", points=1),
@@ -143,6 +147,7 @@ def test_an_end_that_stands_twice_stops_nothing_where_nothing_stands_between() -
     assert (one.line, one.what, one.stops) == (6, "'END SOLUTION' without 'BEGIN SOLUTION'", True)
 
 
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 WHY = {"grade_id": "why", "grade": True, "solution": True, "points": 2}
 REGION = "### BEGIN SOLUTION\n{}\n### END SOLUTION"
 
@@ -270,6 +275,50 @@ def test_a_value_that_the_release_computes_with_an_answer(given: str, warned: bo
     assert bool([one for one in said if "is computed with an answer" in one]) is warned
 
 
+FLAGS = {  # as JupyterLab's sidebar writes them
+    "Autograded answer": {"solution": True},
+    "Autograded tests": {"grade": True, "locked": True, "points": 1},
+    "Manually graded answer": {"grade": True, "solution": True, "points": 1},
+    "Manually graded task": {"task": True, "locked": True, "points": 1},
+    "Read-only": {"locked": True},
+}
+HELD_BACK = {  # "mine" isn't released; all other cells are "kept"
+    "Autograded answer": "kept\n### BEGIN SOLUTION\nmine\n### END SOLUTION",
+    "Autograded tests": "kept\n### BEGIN HIDDEN TESTS\nmine\n### END HIDDEN TESTS",
+    "Manually graded answer": "mine",
+}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "kind", "released", "editable"),
+    [
+        ("Autograded answer", "code", "# YOUR CODE HERE", True),
+        ("Autograded tests", "code", "kept", False),
+        ("Manually graded answer", "markdown", "YOUR ANSWER HERE", True),
+        ("Manually graded answer", "code", "# YOUR CODE HERE", True),
+        ("Manually graded task", "markdown", "kept", False),
+        ("Read-only", "markdown", "kept", False),
+    ],
+)
+def test_what_the_manual_says_of_each_kind_of_cell(chosen: str, kind: str, released: str, editable: bool) -> None:
+    """By nbgrader's own steps, under the names that its sidebar has."""
+    marks = {"grade_id": "q", "grade": False, "solution": False, "locked": False, "schema_version": 3, **FLAGS[chosen]}
+    new = new_code_cell if kind == "code" else new_markdown_cell
+    book, resources = (
+        new_notebook(cells=[new(HELD_BACK.get(chosen, "kept"), metadata={"nbgrader": marks})]),
+        {"nbgrader": {}},
+    )
+    for step in (LockCells, ClearSolutions, ClearHiddenTests):
+        book, resources = step().preprocess(book, resources)
+    (cell,) = book.cells
+    assert (released in cell.source, "mine" in cell.source) == (True, False)
+    assert cell.metadata.get("editable", True) is editable
+    (manual,) = [line for line in README.splitlines() if line.startswith(f"| *{chosen}*")]
+    assert ("locked" in manual.rpartition("|")[0].rpartition("|")[2]) is not editable
+    sidebar = Path(sys.prefix, "share/jupyter/labextensions/@jupyter/nbgrader/static").glob("*.js")
+    assert any(f'"{chosen}"' in path.read_text(encoding="utf-8") for path in sidebar)
+
+
 # ---------------------------------------------------------------------- by the commands
 
 
@@ -325,6 +374,13 @@ def test_the_author_s_own_answers_are_tried(course: Path, monkeypatch, capsys) -
     assert "--without-reference" not in said, "which generate doesn't take"
     assert "There is no network here: put what it downloads beside the notebook" in said
     assert not released(course).exists()
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        assert [one.name for one in gradebook.assignments] == [], "no export has a column of it"
+        gradebook.add_assignment(small.NAME, duedate="2027-01-01 00:00")
+    assert main(["generate", small.NAME]) == 2
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        (planned,) = gradebook.assignments
+        assert (planned.notebooks, str(planned.duedate)) == ([], "2027-01-01 00:00:00")
 
 
 @pytest.mark.slow
@@ -334,7 +390,14 @@ def test_questions_that_give_points_for_nothing(course: Path, monkeypatch, capsy
     settings = course / "nbgrader_config.py"
     settings.write_text(settings.read_text().replace('prove = "off"', 'prove = "warn"'))
     assert main(["generate", small.NAME]) == 0
-    assert "double_test gives 2 of 2 points to 'stub'" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "double_test gives 2 of 2 points to 'stub'" in said.err
+    assert said.err.splitlines()[:3] == [
+        f"{small.NAME}: making the release and the rows of the gradebook",
+        f"{small.NAME}: grading the author's own answers",
+        f"{small.NAME}: handing in {len(KINDS)} answers that deserve no points",
+    ]
+    assert len(said.out.splitlines()) == 1, "what it does is no part of what it has made"
     settings.write_text(settings.read_text().replace('prove = "warn"', 'prove = "refuse"'))
     assert main(["generate", small.NAME, "--force"]) == 2
     said = capsys.readouterr().err

@@ -15,6 +15,7 @@ from nbjudge.grading.questions import raised
 from nbjudge.model import Limits
 from nbjudge.process.kernel import plain
 from nbjudge.process.zygote import Zygote
+from nbjudge.shown.text import printable
 from nbjudge_tests.trials import cell, notebook, printed, run
 
 CELLS = (
@@ -83,6 +84,20 @@ def test_outputs_equal_those_of_a_stock_kernel(zygote: Zygote, tmp_path: Path, m
     for source, expected, found in zip(CELLS, stock.cells, ours["cells"], strict=True):
         assert masked(found["outputs"]) == masked(joined(expected["outputs"])), source
         assert found["execution_count"] == expected["execution_count"], source
+
+
+def test_a_cell_has_one_number_though_tests_run_elsewhere(zygote: Zygote) -> None:
+    """In its traceback, beside it, and in `In`, `Out` and the sentence on a process that has ended."""
+    test = cell("assert x == 1", grade=True, solution=False, locked=True, grade_id="q", points=1)
+    answer = cell("x = 1", grade=False, solution=True, locked=False, grade_id="x")
+    result = run(
+        zygote, answer, test, cell("1 / 0"), cell("2"), cell("(len(In), Out[4])"), cell("import os; os._exit(0)")
+    )
+    cells = result.notebook["cells"]
+    assert [one["execution_count"] for one in cells] == [1, 2, 3, 4, 5, 6]
+    assert "Cell In[3], line 1" in printable("\n".join(cells[2]["outputs"][0]["traceback"]))
+    assert cells[4]["outputs"][0]["data"]["text/plain"] == "(6, 2)"
+    assert "was over in code cell 6: " in str(result.died)
 
 
 def test_an_interrupt_ends_a_cell_and_the_next_one_runs(zygote: Zygote) -> None:

@@ -27,21 +27,20 @@ CORE = "returned nan values"
 BEGAN = marked("{Culprit} made the first {what} on the way to {where} on {victim}: {why}.")
 CAME_IN = marked("{label} held NaN or infinity when it was first used, and it reached {where} on {victim}.")
 STEEP = marked(
-    "The gradient of {leaf} isn't finite although the loss on {victim} is: {culprit} takes `{op}` of a number at which "
-    "its slope is infinite."
+    "{Culprit} takes `{op}` of a number at which its slope is infinite, so the gradient of {leaf} isn't finite, "
+    "although the loss on {victim} is."
 )
 UNUSED = marked(
-    "The gradient of {leaf} isn't finite although the loss on {victim} is: {culprit} takes `{op}` of a number at which "
-    "its slope isn't finite, and the gradient that arrives for it is 0, as for what is left out, clamped or multiplied "
-    "by 0 afterwards. Backward multiplies the two: NaN."
+    "{Culprit} takes `{op}` of a number at which its slope isn't finite, so the gradient of {leaf} isn't either, "
+    "although the loss on {victim} is. The gradient that arrives for that number is 0, as for what is left out, "
+    "clamped or multiplied by 0 afterwards, and backward multiplies the two: NaN."
 )
 LEFT_OUT = marked(
-    "The gradient of {leaf} isn't finite although the loss on {victim} is: {culprit} computes with the NaN in {label}. "
-    "What is left out only afterwards still takes part in backward, which multiplies it with 0: NaN."
+    "{Culprit} computes with the NaN in {label}, so the gradient of {leaf} isn't finite, although the loss on "
+    "{victim} is. What is left out only afterwards still takes part in backward, which multiplies it with 0: NaN."
 )
 GROWN = marked(
-    "The gradient of {leaf} that the call on {victim} computes isn't finite: backward through {culprit} makes it "
-    "larger than `{dtype}` can hold."
+    "Backward through {culprit} makes the gradient of {leaf} larger than `{dtype}` can hold, in the call on {victim}."
 )
 ENTERED = marked("{Culprit} computes with the NaN in {label}, and it reached {where} on {victim}.")
 HIDDEN = marked(

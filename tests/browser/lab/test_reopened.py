@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.lab.harness import Lab, Watched, open_notebook, run_all
+from tests.browser.lab.harness import Lab, Watched, open_notebook, run_all, run_cell
 from tests.browser.lab.test_chapter import SILENT, write_notebook
 
 pytestmark = [pytest.mark.browser, pytest.mark.whole]
@@ -59,6 +59,34 @@ def test_the_kernel_was_restarted(lab: Lab, watched: Watched) -> None:
     page.wait_for_timeout(4000)
     page.reload()
     all_are_there(page)
+
+
+def test_an_answer_that_no_kernel_keeps_says_so(lab: Lab, watched: Watched) -> None:
+    """In the open notebook after a restart, until its cell has run again; in one opened without a kernel."""
+    page = watched.page
+    path = write_notebook(lab, "asked.ipynb", SILENT.replace("{options}", ", ask='outcome'"))
+    open_notebook(page, lab, path)
+    run_all(page)
+    picture = page.locator(".sg")
+    said = picture.get_by_text("no answer counts yet. Run its cell again")
+    expect(picture.locator(".sg-check")).to_be_visible(timeout=TIMEOUT_MS)
+    expect(said).to_be_hidden()
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    expect(said).to_be_visible(timeout=TIMEOUT_MS)
+    picture.locator("input[value=silent]").click()
+    picture.locator(".sg-check").click()
+    expect(picture.locator(".sg-qv .right")).to_be_visible()
+    expect(said).to_be_visible()
+    run_cell(page, 0)
+    expect(picture.locator(".sg-check")).to_be_visible(timeout=TIMEOUT_MS)
+    expect(said).to_be_hidden()
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty", timeout=TIMEOUT_MS)
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    page.wait_for_timeout(2000)
+    page.goto(lab.notebook_url(path))
+    expect(said).to_be_visible(timeout=TIMEOUT_MS)
 
 
 def test_there_is_no_kernel(lab: Lab, watched: Watched) -> None:

@@ -73,10 +73,10 @@ def test_numbers_that_are_none_are_marked_at_card_edge_and_leaf_and_in_the_verdi
     scene = draw(rec.recording)
     line = test_numbers_that_are_none_are_marked_at_card_edge_and_leaf_and_in_the_verdict.__code__.co_firstlineno + 3
     assert scene.frames[-1].diagnosis == (
-        f"The gradient of `a` isn't finite although the loss on line {line + 1} is: line {line} "
-        "(`c = a.sqrt() * 0`) takes `sqrt` of a number at which its slope isn't finite, and the gradient that arrives "
-        "for it is 0, as for what is left out, clamped or multiplied by 0 afterwards. Backward multiplies the two: "
-        "NaN. Keep what goes in away from there, as in `torch.sqrt(x + 1e-12)`; or, if such a result isn't used, put a "
+        f"Line {line} (`c = a.sqrt() * 0`) takes `sqrt` of a number at which its slope isn't finite, so the gradient "
+        f"of `a` isn't either, although the loss on line {line + 1} is. The gradient that arrives for that number is "
+        "0, as for what is left out, clamped or multiplied by 0 afterwards, and backward multiplies the two: NaN. Keep "
+        "what goes in away from there, as in `torch.sqrt(x + 1e-12)`; or, if such a result isn't used, put a "
         "harmless number in for it before this line, `safe = torch.where(used, x, 1.0)`, and compute `sqrt` of `safe`: "
         "to choose afterwards is too late."
     )
