@@ -271,7 +271,7 @@ class Origins:
         return next((node for node in made if origin.tensor in node.outputs), None)
 
     def shown(self, origin: Origin, end: Frame) -> Frame:
-        """Where that Function runs backward; without one the first that is given what came of it; else the call's end."""
+        """Where that Function runs backward; without one the first that is given what came of it; else the end."""
         frames = self.recording.frames
         backward = end.backward if origin.backward is None else origin.backward
         runs = {each.running: each for each in frames if each.backward == backward and each.running is not None}
