@@ -59,7 +59,7 @@ def why(source: str) -> str:
 
 def _line(head: str, said: str, *, green: bool) -> str:
     """A line of HTML, readable on light and dark."""
-    words = "".join(f"<code>{escape(part)}</code>" if k % 2 else escape(part) for k, part in enumerate(said.split("`")))
+    words = with_code(said)
     colour = GREEN if green else GREY
     style = f"border-left:4px solid {colour};padding:2px 10px;margin:4px 0"
     return f'<p style="{style}"><b style="color:{colour}">{escape(head)}</b> {words}</p>'
