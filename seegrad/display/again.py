@@ -76,8 +76,8 @@ def recorded(dress: Dress) -> Recording:
 def ask_again(chapter: str, lang: str | None = None) -> None:
     """Two questions on the chapters before this one, `"05"`: first on what you predicted wrongly there.
 
-    Each is asked of another program than there, the second when the first is answered. `lang` is `en` or `zh_CN`; without it SEEGRAD_LANG or the notebook's
-    folder says.
+    Each is asked of another program than there, the second when the first is answered. `lang` is `en` or `zh_CN`;
+    without it SEEGRAD_LANG or the notebook's folder says.
 
     Raises: QuestionError where the course has no such chapter.
     """

@@ -162,7 +162,7 @@ OVER = """(edges) => { const { left, top, width, height } = edges.getBoundingCli
 
 
 def test_it_is_plain_that_there_is_more(browser: Browser, tmp_path: Path) -> None:
-    """A scroll bar that takes its place, whatever the system does with its own; and over what is cut at a side it fades."""
+    """A scroll bar that takes its place, whatever the system does with its own; it fades at each side that is cut."""
     tab = browser.new_page(viewport={"width": 600, "height": 700})
     visit(tab, tmp_path, without_policy(page_text(portrait("gan"))))  # waiting evaluates
     box, edges = tab.locator(".sg-cv"), tab.locator(".sg-cv + div")

@@ -11,6 +11,7 @@ from typing import Any
 
 from IPython.display import display
 
+from seegrad.display.page import with_code
 from seegrad.learn.checks import expectations, form_alone
 from seegrad.learn.progress import check_passed, notebook
 from seegrad.quiz.subject import listed
