@@ -26,7 +26,8 @@ from seegrad.words.languages import _, speaking
 class AskedAgain(Picture):
     """A question on an earlier chapter. An answer is kept where the prediction is that it asks for again."""
 
-    def __init__(self, again: Again, lang: str | None = None) -> None:
+    def __init__(self, again: Again, lang: str | None = None, after: AskedAgain | None = None) -> None:
+        """`after`: the question to be answered first, of which this picture, being another's, would hide nothing."""
         self._again = again
         dress = again.dress
         with speaking(lang) as spoken:
@@ -34,6 +35,12 @@ class AskedAgain(Picture):
             called = f"{answer_name()}_{dress.chapter[:2]}_{dress.kind}"  # one cell asks several
             question = replace(ask(recording, dress.kind, name=called), id=again.question)
             super().__init__(draw(recording, question, spoken))
+        if after is not None:
+            self.layout.display = "none"
+            after.observe(self._come, "answer")
+
+    def _come(self, _change: Any) -> None:
+        self.layout.display = ""
 
     def _keep(self, question: Question, answer: dict[str, Any]) -> None:
         note_prediction(question, answer, self._again.dress.chapter, self._again.dress.name)
@@ -69,8 +76,8 @@ def recorded(dress: Dress) -> Recording:
 def ask_again(chapter: str, lang: str | None = None) -> None:
     """Two questions on the chapters before this one, `"05"`: first on what you predicted wrongly there.
 
-    Each is asked of another program than there. `lang` is `en` or `zh_CN`; without it SEEGRAD_LANG or the notebook's
-    folder says.
+    Each is asked of another program than there, the second when the first is answered. `lang` is `en` or `zh_CN`;
+    without it SEEGRAD_LANG or the notebook's folder says.
 
     Raises: QuestionError where the course has no such chapter.
     """
@@ -79,5 +86,7 @@ def ask_again(chapter: str, lang: str | None = None) -> None:
         said = _("The course has no chapter {chapter}. Its chapters are {numbers}.")
         numbers = _(", ").join(stop.number for stop in COURSE)
         raise QuestionError(said.format(chapter=repr(chapter), numbers=numbers))
+    shown: AskedAgain | None = None
     for again in asked_again(read_progress(), here):
-        display(AskedAgain(again, lang))  # type: ignore[no-untyped-call]  # IPython's display has no types
+        shown = AskedAgain(again, lang, after=shown)
+        display(shown)  # type: ignore[no-untyped-call]  # IPython's display has no types

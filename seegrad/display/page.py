@@ -40,7 +40,9 @@ header > * {{ margin: 0; font-size: 15px; }}
 .pair {{ display: flex; flex-wrap: wrap; gap: 12px; }}
 .pair > div {{ flex: 1 1 440px; min-width: 0; }}
 .pair h2 {{ margin: 0 0 6px; font-size: 14px; }}
-pre {{ white-space: pre-wrap; }}
+pre, .notes {{ white-space: pre-wrap; }}
+.notes {{ margin: 0 0 12px; }}
+.notes code {{ font-weight: 600; }}
 .line :is(del, ins) {{ display: block; padding-left: 8px; border-left: 4px solid #c62828; text-decoration: none; }}
 .line ins {{ border-color: #2e7d32; }}
 @media (prefers-color-scheme: dark) {{ body {{ background: #111; color: #e6e9ee; }} }}
@@ -123,7 +125,7 @@ def pair_page(
         lang,
         title or translate(marked("Where two recordings differ"), lang),
         "\n\n".join(table(scene) for scene in scenes),
-        f'{_line_changed(changed)}<pre>{escape(notes)}</pre><div class="pair">{sides}</div>',
+        f'{_line_changed(changed)}<p class="notes">{with_code(notes)}</p><div class="pair">{sides}</div>',
         "\n".join(inlined),
         SEVERAL,
     )
@@ -149,6 +151,15 @@ def _filled(lang: str, title: str, told: str, pictures: str, scenes: str, play: 
         script=asset("standalone.js"),
         play=play,
     )
+
+
+def with_code(told: str) -> str:
+    """Plain text as HTML, with what stands between backticks as code.
+
+    >>> with_code("`a < b` is True")
+    '<code>a &lt; b</code> is True'
+    """
+    return "".join(f"<code>{escape(part)}</code>" if k % 2 else escape(part) for k, part in enumerate(told.split("`")))
 
 
 def write_page(recording: Recording, path: str | Path, title: str | None = None, lang: str | None = None) -> Path:

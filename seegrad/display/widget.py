@@ -20,7 +20,7 @@ from ipywidgets import HTML, HBox, Layout
 from seegrad.capture.mode import RAISE_OWN_ERRORS
 from seegrad.diagnose.difference import GOES_ON, ONLY_HERE, compare
 from seegrad.diagnose.history.same_steps import same_step
-from seegrad.display.page import STATIC, asset, pair_page
+from seegrad.display.page import STATIC, asset, pair_page, with_code
 from seegrad.display.rerun import Rerun, of_notebook, outcome
 from seegrad.learn.progress import note_prediction
 from seegrad.model.recording import Diagnosis, Recording
@@ -178,7 +178,7 @@ class Comparison(HBox):  # type: ignore[misc]  # ipywidgets ships no types
         return target
 
     def _said(self) -> str:
-        return f'<pre style="white-space:pre-wrap">{escape(self._text)}</pre>'
+        return f'<p style="white-space:pre-wrap">{with_code(self._text)}</p>'
 
     def __str__(self) -> str:
         return self._text

@@ -67,7 +67,7 @@ def _draw(recording: Recording, question: Question | None, lang: str) -> Scene:
     if not parts.cards:
         return _told(recording, _("No tensor was seen in this block, so there is no graph to draw."), lang)
     if question is not None and question.numbers:
-        parts = with_numbers(recording, parts)
+        parts = with_numbers(recording, parts, dict(question.targets))
     frames = scene_frames(recording, parts, lang, question.veil if question else "")
     if question is None or question.until_step < len(frames) - 1:  # while it is open it says nothing of the end
         frames = with_verdict(recording, frames)

@@ -157,17 +157,27 @@ def test_a_step_that_says_less_leaves_the_page_as_high_as_it_was(width: int, tab
     tab.wait_for_function(f"document.querySelector('.sg').offsetHeight < {height}", timeout=5000)
 
 
+OVER = """(edges) => { const { left, top, width, height } = edges.getBoundingClientRect();
+  return { size: [width, height], reaches: document.elementFromPoint(left + 3, top + height / 2) === edges }; }"""
+
+
 def test_it_is_plain_that_there_is_more(browser: Browser, tmp_path: Path) -> None:
-    """A scroll bar that takes its place, whatever the system does with its own, and a shadow at that side."""
+    """A scroll bar that takes its place, whatever the system does with its own; it fades at each side that is cut."""
     tab = browser.new_page(viewport={"width": 600, "height": 700})
     visit(tab, tmp_path, without_policy(page_text(portrait("gan"))))  # waiting evaluates
-    box = tab.locator(".sg-cv")
-    height_px, images = box.evaluate(
-        "(box) => [parseFloat(getComputedStyle(box, '::-webkit-scrollbar').height), getComputedStyle(box).background]"
-    )
-    assert height_px > 8
-    assert images.count("linear-gradient") == images.count("radial-gradient") == 4
+    box, edges = tab.locator(".sg-cv"), tab.locator(".sg-cv + div")
+    assert box.evaluate("(box) => parseFloat(getComputedStyle(box, '::-webkit-scrollbar').height)") > 8
     assert box.locator("[tabindex='0']").count() == 1
+    for left, sides in ((0, "r"), (40, "lr"), (9999, "l")):
+        box.evaluate("(box, left) => { box.scrollLeft = left; box.scrollTop = 0; }", left)
+        tab.wait_for_function(f"document.querySelector('.sg-cv + div').classList.contains('{sides[0]}')")
+        seen = str(edges.get_attribute("class")).split()
+        assert "".join(side for side in "lr" if side in seen) == sides
+    over = edges.evaluate(OVER)
+    assert over["size"] == box.evaluate("(box) => [box.clientWidth, box.clientHeight]"), "beside the scroll bars"
+    assert over["reaches"] is False, "what lies below is clicked as ever"
+    tab.set_viewport_size({"width": 1400, "height": 1200})
+    tab.wait_for_function("!document.querySelector('.sg-cv + div').matches('.l, .r, .t, .b')")
     tab.close()
 
 

@@ -20,6 +20,9 @@ from tests.browser.test_pictures import findings, needs_axe, visit, without_poli
 
 pytestmark = pytest.mark.browser
 
+CELL_PX = 125
+"""Of a window of JupyterLab so much is its own."""
+
 
 @pytest.fixture(scope="module")
 def recording() -> Recording:
@@ -274,6 +277,53 @@ def test_what_may_be_clicked_is_in_sight_when_it_is_asked(tab: Page, tmp_path: P
         tab.locator(".sg-cv .fn", has=tab.locator(f".fnm:text-is('{name}')")).click()
         assert functions.evaluate_all(IN_SIGHT) == 6, "a click moves nothing"
     check(tab)
+
+
+@pytest.mark.parametrize("leaves", [3, 6])
+def test_a_question_and_its_picture_are_seen_together(leaves: int, tab: Page, tmp_path: Path) -> None:
+    """Also where there is least of a window, in JupyterLab; a high picture has its question beside it."""
+    given = [torch.randn(2, 2, requires_grad=True) for _ in range(leaves)]
+    with seegrad.record() as rec:
+        torch.stack(given).sum().backward()
+    tab.set_viewport_size({"width": 1280, "height": 800})
+    open_question(tab, tmp_path, rec.recording, "saves")
+    picture, question = tab.locator(".sg-cv"), tab.locator(".sg-q")
+    assert tab.locator(".sg.high").count() == (leaves == 6)
+    assert max(bottom(picture), bottom(question)) - min(top(picture), top(question)) <= 800 - CELL_PX
+    if leaves == 6:
+        assert abs(top(question) - top(picture)) < 2
+        assert bottom(tab.locator(".sg-ft")) - bottom(picture) < 2
+    else:
+        assert top(question) >= bottom(picture) - 1
+
+
+def test_a_long_question_leaves_less_room_to_its_picture(tab: Page, tmp_path: Path) -> None:
+    a, b = (torch.randn(4, 4, requires_grad=True) for _ in range(2))
+    with seegrad.record() as rec:
+        h = a
+        for k in range(3):
+            h = ((h * b) + a).tanh() if k else (h * b).exp()
+        h.sum().backward()
+    tab.set_viewport_size({"width": 1000, "height": 800})
+    open_question(tab, tmp_path, rec.recording, "saves")
+    seen = bottom(tab.locator(".sg-q")) - top(tab.locator(".sg-cv"))
+    assert tab.locator(".sg-qr").count() >= 8
+    assert seen <= 800 - CELL_PX + 1
+
+
+def test_what_a_question_asks_of_first_is_in_sight(tab: Page, tmp_path: Path) -> None:
+    """Of one Function what it has saved: that one, wherever the tensors stand that it may have saved."""
+    a = torch.ones(2, requires_grad=True)
+    with seegrad.record() as rec:
+        h = a.sin()
+        for _ in range(12):
+            h = h.cos()
+        (h * a).sum().backward()
+    tab.set_viewport_size({"width": 500, "height": 800})
+    asked = ask(rec.recording, "saves", nodes=("MulBackward0",))
+    visit(tab, tmp_path, page_text(rec.recording, question=asked))
+    part = tab.locator(".sg-cv .fn", has=tab.locator(".fnm:text-is('MulBackward0')"))
+    assert part.evaluate_all(IN_SIGHT) == part.count() == 1
 
 
 def test_the_card_that_a_question_names_is_whole_in_a_narrow_window(tab: Page, tmp_path: Path) -> None:

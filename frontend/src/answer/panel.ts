@@ -3,7 +3,7 @@ import type { AnswerCell } from "./cell";
 import { chose, type Chosen, entriesOf, entryAt, pythonOf, written } from "./entries";
 import type { Draft } from "../state/kinds";
 import type { Question } from "../state/scene";
-import { h, quiet } from "../ui/dom";
+import { button, h, quiet } from "../ui/dom";
 import type { Words } from "../ui/words";
 
 export function answerPanel(question: Question, w: Words, cell: AnswerCell | undefined, change: (draft: Draft) => void): { element: HTMLElement; show(draft: Draft): void } {
@@ -16,11 +16,11 @@ export function answerPanel(question: Question, w: Words, cell: AnswerCell | und
   });
   const text = h("code", {});
   const status = h("span", { role: "status", class: "sg-qh" });
-  const put = quiet(h("button", { type: "button", class: "sg-check", hidden: !cell, onclick: () => {
+  const put = button(w.toCell, () => {
     cell!.write(written(cell!.read(), question, now.typed));
     status.textContent = w.inCell;
-  } }, w.toCell));
-  const copy = quiet(h("button", { type: "button", onclick: () => void navigator.clipboard?.writeText(pythonOf(question, now.typed)).then(() => { status.textContent = w.copied; }) }, w.copy));
+  }, { class: "sg-check", hidden: !cell });
+  const copy = button(w.copy, () => void navigator.clipboard?.writeText(pythonOf(question, now.typed)).then(() => { status.textContent = w.copied; }));
   const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt },
     h("p", { class: "sg-qp" }, question.prompt), h("div", { class: "sg-qc" }, ...rows.map(({ row }) => row)),
     h("p", { class: "sg-py" }, h("span", {}, cell ? w.keep : w.byHand), text), h("div", { class: "sg-qb" }, put, copy, status));

@@ -1,5 +1,5 @@
 /** The picture as a file, at the step and in the theme that are on screen: SVG that stands alone, or PNG of it. */
-import { h, icon, quiet } from "../ui/dom";
+import { button, h, iconButton } from "../ui/dom";
 import type { Words } from "../ui/words";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -15,18 +15,15 @@ export interface Save {
 export function save(svg: () => SVGSVGElement | null, root: () => HTMLElement, w: Words): Save {
   const named = (kind: string) => `${(document.title || "seegrad").replace(/[^\p{L}\p{N}._-]+/gu, "_")}.${kind}`;
   const asFile = (make: (drawn: SVGSVGElement) => void) => () => { const drawn = svg(); if (drawn) make(drawn); close(); };
-  const button = (label: string, onclick: () => void) => quiet(h("button", { type: "button", onclick }, label));
   const choice = h("span", { class: "sg-sv", hidden: true },
     button("SVG", asFile((drawn) => download(named("svg"), new Blob([standalone(drawn, root())], { type: "image/svg+xml" })))),
     button("PNG", asFile((drawn) => void raster(drawn, root()).then((blob) => blob && download(named("png"), blob)))));
-  const menu = button("", () => set(!!choice.hidden));
-  menu.innerHTML = icon("save");
-  Object.entries({ class: "sg-zm", title: w.save, "aria-label": w.save }).forEach(([name, value]) => menu.setAttribute(name, value));
+  const menu = iconButton("save", w.save, () => set(!!choice.hidden), "sg-zm");
   const element = h("span", { class: "sg-sm", onkeydown: (event: KeyboardEvent) => { if (event.key === "Escape" && !choice.hidden) { close(); event.stopPropagation(); } } }, menu, choice);
   const elsewhere = (event: Event) => { if (!event.composedPath().includes(element)) set(false); };
   const set = (open: boolean) => {
     choice.hidden = !open;
-    menu.setAttribute("aria-expanded", String(open));
+    menu.setAttribute("aria-expanded", `${open}`);
     for (const kind of ["pointerdown", "focusin"]) document[open ? "addEventListener" : "removeEventListener"](kind, elsewhere);
   };
   const close = () => { set(false); menu.focus(); };
@@ -43,16 +40,19 @@ export function standalone(drawn: SVGSVGElement, root: HTMLElement): string {
   const picture = drawn.cloneNode(true) as SVGSVGElement;
   picture.removeAttribute("style");
   picture.querySelectorAll("[tabindex]").forEach((part) => part.removeAttribute("tabindex"));
-  const file = document.createElementNS(SVG, "svg");
-  for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height, class: "sg" })) file.setAttribute(name, String(value));
+  const file = part("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "sg" });
   Object.assign(file.dataset, root.dataset);
-  const paper = document.createElementNS(SVG, "rect");
-  const fill = getComputedStyle(drawn).getPropertyValue("--bg").trim() || "#fff";
-  for (const [name, value] of Object.entries({ width, height, fill })) paper.setAttribute(name, String(value));
-  const style = document.createElementNS(SVG, "style");
+  const paper = part("rect", { width, height, fill: getComputedStyle(drawn).getPropertyValue("--bg").trim() || "#fff" });
+  const style = part("style", {});
   style.textContent = rules(root.getRootNode() as Document | ShadowRoot);
   file.append(style, paper, picture);
   return new XMLSerializer().serializeToString(file);
+}
+
+function part(tag: string, attributes: Record<string, string | number>): SVGElement {
+  const made = document.createElementNS(SVG, tag) as SVGElement;
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, `${value}`);
+  return made;
 }
 
 const size = (drawn: SVGSVGElement) => ["width", "height"].map((name) => Number(drawn.getAttribute(name)) || 1) as [number, number];

@@ -1,7 +1,8 @@
 /** The line that mends a finding: to be copied, and where a kernel runs to be tried; then both pictures side by side. */
 import { plainHost } from "./host";
 import type { Fix, Scene } from "../state/scene";
-import { h, quiet } from "../ui/dom";
+import { button, h } from "../ui/dom";
+import { withCode } from "../ui/inspector";
 import type { Host } from "../ui/player";
 import type { Words } from "../ui/words";
 
@@ -19,10 +20,10 @@ export interface FixPanel {
 const PATIENCE_MS = 8000; // a kernel that runs says so at once
 
 export function fixPanel(host: Host, w: Words, mount: (el: HTMLElement, scene: Scene, host: Host) => () => void): FixPanel {
-  const result = h("section", { class: "sg-tr", hidden: true });
+  const result = h("section", { class: "sg-tr", hidden: true, "aria-label": w.compared });
   const lines = h("div", { class: "sg-fl" });
-  const copy = quiet(h("button", { type: "button", onclick: () => void navigator.clipboard?.writeText(copy.value).then(() => { copy.textContent = w.copied; }) }, w.copyFix));
-  const attempt = quiet(h("button", { type: "button", title: w.tryTitle, onclick: ask }, w.tryFix));
+  const copy = button(w.copyFix, () => void navigator.clipboard?.writeText(copy.value).then(() => { copy.textContent = w.copied; }));
+  const attempt = button(w.tryFix, ask, { title: w.tryTitle });
   const status = h("span", { role: "status" });
   const where = h("span", {});
   const element = h("div", { class: "sg-fx" }, lines, where, copy, attempt, status);
@@ -56,13 +57,13 @@ export function fixPanel(host: Host, w: Words, mount: (el: HTMLElement, scene: S
     drawn = found;
     const scenes = found.state === "done" ? (found.scenes ?? []) : [];
     result.hidden = !scenes.length;
-    result.setAttribute("aria-label", w.compared);
     const sides = scenes.map((scene, k) => {
       const side = h("div", {}, h("h4", {}, k ? w.after : w.before));
       mount(side, scene, plainHost(found.steps![k]!));
       return side;
     });
-    result.replaceChildren(h("p", {}, h("b", {}, found.said ?? "")), h("pre", {}, found.told ?? ""), ...sides);
+    result.replaceChildren(h("p", {}, h("b", {}, ...withCode(found.said ?? "")), "\n", ...withCode(found.told ?? "")), ...sides);
+    if (waiting) result.scrollIntoView?.(); // who has asked for it sees it, with both pictures
   }
 
   return {

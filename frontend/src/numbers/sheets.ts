@@ -1,7 +1,7 @@
 /** A tensor's numbers as a grid that is walked by keys: a window of rows and columns around where one is. */
 import { flat, type Grid, gridOf, heat, index, lead, LINE, nextBroken, type Place, walk } from "./grid";
 import type { Sheet } from "../state/scene";
-import { h, quiet } from "../ui/dom";
+import { button, h, quiet } from "../ui/dom";
 import type { Words } from "../ui/words";
 
 const ROWS = 8;
@@ -26,7 +26,7 @@ function one(sheet: Sheet, w: Words, places: Map<string, Place>, open: Set<strin
   const table = h("table", { role: "grid", "aria-label": `${sheet.key} ${shape}` });
   const where = h("output", {});
   const slice = h("span", {});
-  const step = (label: string, text: string, key: string) => quiet(h("button", { type: "button", title: label, "aria-label": label, onclick: () => go(key, false, false) }, text));
+  const step = (label: string, text: string, key: string) => button(text, () => go(key, false, false), { title: label, "aria-label": label });
   const now = () => places.get(name) ?? { slice: 0, row: 0, column: 0 };
   const go = (key: string, ctrl: boolean, focus: boolean) => {
     const to = grid && walk(grid, now(), key, ctrl, ROWS);

@@ -1,5 +1,5 @@
 /** The question's panel: prompt, ways to answer, the button, then the verdict. */
-import { h, quiet } from "./dom";
+import { button, h, quiet } from "./dom";
 import { withCode } from "./inspector";
 import { SIGNS } from "./picture";
 import { chosen, current, type Draft, kindOf, type Mark, type Marked, NONE, pairs, type Value } from "../state/kinds";
@@ -19,11 +19,11 @@ interface Moves { pick(label: string): void; type(label: string, text: string): 
 export function askPanel(question: Question, w: Words, moves: Moves): AskPanel {
   const prompt = h("p", { class: "sg-qp" }, ...withCode(question.prompt));
   const controls = h("div", { class: "sg-qc" });
-  const button = quiet(h("button", { type: "button", class: "sg-check", onclick: () => moves.commit() }, w.check));
+  const check = button(w.check, moves.commit, { class: "sg-check" });
   const hint = h("span", { class: "sg-qh" }, w.hidden);
   const note = h("p", { class: "sg-qn", role: "status", hidden: true }, w.uncounted);
   const verdict = h("div", { class: "sg-qv", role: "status", "aria-live": "polite" });
-  const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, button, hint), note, verdict);
+  const element = h("div", { class: "sg-q", role: "group", "aria-label": question.prompt.replaceAll("`", "") }, prompt, controls, h("div", { class: "sg-qb" }, check, hint), note, verdict);
   const inputs = (CONTROLS[question.kind] ?? list)(question, w, controls, moves);
   const none = kindOf(question).none ? noneOf(w, controls, moves) : null;
   return {
@@ -125,10 +125,8 @@ function numbers(question: Question, w: Words, controls: HTMLElement, moves: Mov
 function verdictOf(question: Question, w: Words, answer: Answer, moves: Moves, marked: Marked): HTMLElement[] {
   const { right, message, misconception } = judge(question, answer);
   const line = pythonLine(question, answer);
-  const copy = quiet(h("button", { type: "button", class: "sg-copy", onclick: () => {
-    void navigator.clipboard?.writeText(line).then(() => { copy.textContent = w.copied; });
-  } }, w.copy));
-  const again = quiet(h("button", { type: "button", class: "sg-again", onclick: () => moves.again() }, w.again));
+  const copy = button(w.copy, () => void navigator.clipboard?.writeText(line).then(() => { copy.textContent = w.copied; }), { class: "sg-copy" });
+  const again = button(w.again, moves.again, { class: "sg-again" });
   const met = (Object.keys(SIGNS) as Mark[]).filter((mark) => Object.values(marked).includes(mark));
   const key = h("p", { class: "sg-qm" }, ...met.map((mark) => h("span", { "data-m": mark }, h("i", { "aria-hidden": "true" }, SIGNS[mark]), ` ${w[mark]}`)), again);
   const verdict = right ? "right" : "wrong";

@@ -5,7 +5,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Att
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value as EventListener);
-    else if (value !== false) element.setAttribute(name, value === true ? "" : String(value));
+    else if (value !== false) element.setAttribute(name, value === true ? "" : `${value}`);
   }
   element.append(...kids);
   return element;
@@ -25,11 +25,20 @@ export function quiet<T extends Element>(element: T): T {
   return element;
 }
 
+export const button = (text: string, onclick: () => void, more: Attributes = {}) => quiet(h("button", { type: "button", onclick, ...more }, text));
+
+/** A button that shows a sign, and is called by its label. */
+export function iconButton(name: IconName, label: string, onclick: () => void, kind = ""): HTMLButtonElement {
+  const made = button("", onclick, { class: kind, title: label, "aria-label": label });
+  made.innerHTML = icon(name);
+  return made;
+}
+
 /** A button that does nothing now may have the focus, and keeps it. */
-export const unusable = (button: HTMLElement, is: boolean) => button.setAttribute("aria-disabled", String(is));
+export const unusable = (button: HTMLElement, is: boolean) => button.setAttribute("aria-disabled", `${is}`);
 
 /** Of what can be pressed, whether it is; nothing of anything else. */
-export const pressed = (element: Element | null, is: boolean | undefined) => (is === undefined ? element?.removeAttribute("aria-pressed") : element?.setAttribute("aria-pressed", String(is)));
+export const pressed = (element: Element | null, is: boolean | undefined) => (is === undefined ? element?.removeAttribute("aria-pressed") : element?.setAttribute("aria-pressed", `${is}`));
 
 /** A box whose inside doesn't fit scrolls by keyboard too: by what takes the Tab key in it, else by itself; never so that the focus is lost. */
 export function reachable(box: HTMLElement) {
@@ -41,9 +50,8 @@ export function reachable(box: HTMLElement) {
 export function isDark(element: Element): boolean {
   let here: Element | null = element.parentElement;
   while (here) {
-    const rgba = getComputedStyle(here).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? [];
-    const [r = 0, g = 0, b = 0, a = 1] = rgba;
-    if (rgba.length >= 3 && a > 0.5) return 0.2126 * r + 0.7152 * g + 0.0722 * b < 128;
+    const [r, g = 0, b = 0, a = 1] = getComputedStyle(here).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? [];
+    if (r !== undefined && a > 0.5) return 2 * r + 7 * g + b < 1280; // as bright as they seem
     const root = here.getRootNode();
     here = here.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
   }

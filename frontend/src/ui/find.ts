@@ -1,5 +1,5 @@
 /** Ways through a large picture: where one is, a search box, the neighbours of one part, a map. */
-import { h, pressed, quiet, unusable } from "./dom";
+import { button, h, pressed, quiet, unusable } from "./dom";
 import type { Drawn, Focus, Picture } from "./picture";
 import { levelAt, pathTo, type Scene, search } from "../state/scene";
 import type { Event } from "../state/machine";
@@ -40,8 +40,8 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, tur
     event.stopPropagation();
     jump(event.shiftKey ? -1 : 1);
   });
-  const ways = (["near", "path"] as const).map((name) => ({ name, button: quiet(h("button", { type: "button", class: "sg-nr", onclick: () => turn(name) }, w[name])) }));
-  const element = h("div", { class: "sg-nav" }, crumbs, ...ways.map(({ button }) => button), h("span", { class: "sg-se" }, input, found));
+  const ways = (["near", "path"] as const).map((name) => ({ name, way: button(w[name], () => turn(name), { class: "sg-nr" }) }));
+  const element = h("div", { class: "sg-nav" }, crumbs, ...ways.map(({ way }) => way), h("span", { class: "sg-se" }, input, found));
   const large = scene.passes.length + scene.levels.length > 0 || scene.items.length > MANY;
   element.hidden = !large;
   let told = "?";
@@ -53,11 +53,11 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, tur
       if (!large) return;
       if (input.value || marked) tell();
       marked = !!input.value;
-      for (const { name, button } of ways) {
+      for (const { name, way } of ways) {
         const hidden = open && name === "path"; // the way would tell who gets a gradient
-        unusable(button, !selected || hidden);
-        button.title = hidden ? w.hidden : selected ? "" : w.selectFirst;
-        pressed(button, focus === name);
+        unusable(way, !selected || hidden);
+        way.title = hidden ? w.hidden : selected ? "" : w.selectFirst;
+        pressed(way, focus === name);
       }
       const name = `${drawn.place} ${level}`;
       if (name === told) return;
@@ -66,7 +66,7 @@ export function finder(scene: Scene, w: Words, send: (event: Event) => void, tur
       crumbs.replaceChildren(...path.flatMap((here, k) => {
         const last = k === path.length - 1;
         const name = here.label || w.whole;
-        const crumb = last ? h("b", { "aria-current": "location" }, name) : quiet(h("button", { type: "button", onclick: () => send({ kind: "open", level: here.id }) }, name));
+        const crumb = last ? h("b", { "aria-current": "location" }, name) : button(name, () => send({ kind: "open", level: here.id }));
         return k ? [" › ", crumb] : [crumb];
       }));
     },
@@ -80,16 +80,19 @@ function placeOf(part: Element): string {
   return moves;
 }
 
-/** A small map beside the picture while a large picture doesn't fit; a click scrolls there. The box itself scrolls by keyboard. */
-export function minimap(pic: Picture): { element: HTMLElement; show(scene: Scene, level: string): void; follow(): void } {
+/** What tells that a picture doesn't fit: at each side on which there is more it fades, and a small map beside a large one, in which a click scrolls there. The box itself scrolls by keyboard. */
+export function minimap(pic: Picture): { element: HTMLElement; edges: HTMLElement; show(scene: Scene, level: string): void; follow(): void } {
   const element = h("div", { class: "sg-map", "aria-hidden": "true", hidden: true });
   const { box } = pic;
   const frame = h("i", {});
+  const edges = h("div");
   let drawn: Element | undefined;
   const follow = () => {
     const { scrollLeft, scrollTop, scrollWidth, scrollHeight, clientWidth, clientHeight } = box;
     const share = (part: number, whole: number) => `${(100 * part) / whole}%`; // moved by `translate`, which lays nothing out
-    element.style.visibility = scrollWidth > clientWidth || scrollHeight > clientHeight ? "" : "hidden";
+    const more = [scrollLeft, scrollTop, scrollWidth - clientWidth - scrollLeft, scrollHeight - clientHeight - scrollTop];
+    edges.className = more.map((px, k) => px > 1 && "ltrb"[k]).join(" ");
+    Object.assign(edges.style, { width: `${clientWidth}px`, height: `${clientHeight}px` });
     Object.assign(frame.style, { width: share(clientWidth, scrollWidth), height: share(clientHeight, scrollHeight), translate: `${share(scrollLeft, clientWidth)} ${share(scrollTop, clientHeight)}` });
   };
   box.addEventListener("scroll", follow);
@@ -99,7 +102,7 @@ export function minimap(pic: Picture): { element: HTMLElement; show(scene: Scene
     box.scrollTop = ((event.clientY - top) / height) * box.scrollHeight - box.clientHeight / 2;
   });
   return {
-    element, follow,
+    element, edges, follow,
     show(scene, level) {
       const { width_px, height_px } = levelAt(scene, level);
       element.hidden = pic.parts().length <= MAP_PARTS || (width_px <= WIDE_PX && height_px <= TALL_PX);

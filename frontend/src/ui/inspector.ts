@@ -1,5 +1,5 @@
 /** The words of a step, torch's own error, and a table about one card or pill. */
-import { h, quiet } from "./dom";
+import { button, h } from "./dom";
 import { sheets } from "../numbers/sheets";
 import type { Event } from "../state/machine";
 import { at, drawnAt, findings, type Item, lastWord, type Scene, sheetsAt } from "../state/scene";
@@ -20,9 +20,9 @@ export function inspector(scene: Scene, w: Words, send: (event: Event) => void, 
       if (diagnosis) element.append(h("p", { class: `dg ${frame.diagnosis && (frame.severity ?? "calm")}` }, ...withCode(diagnosis).flatMap((piece) => (typeof piece === "string" ? withLines(piece, scene, toLine) : [piece]))), fix);
       const drawn = drawnAt(scene, step);
       const told = all.find(({ said }) => said === diagnosis);
-      if (all.length > 1) element.append(row(w.finding, all.map((each, k) => button(`${k + 1} ${w.of} ${all.length}`, each === told, () => go(each.steps[0]!)))));
+      if (all.length > 1) element.append(row(w.finding, all.map((each, k) => rung(`${k + 1} ${w.of} ${all.length}`, each === told, () => go(each.steps[0]!)))));
       const places = new Map((told ? [told] : all).flatMap(({ steps }) => steps).map((each) => [drawnAt(scene, each).place, each]));
-      if (scene.passes.length && places.size) element.append(row(told ? w.foundIn : w.foundElse, [...places].sort(([a], [b]) => a - b).map(([k, each]) => button(scene.passes[k]!.label, k === drawn.place, () => go(each)))));
+      if (scene.passes.length && places.size) element.append(row(told ? w.foundIn : w.foundElse, [...places].sort(([a], [b]) => a - b).map(([k, each]) => rung(scene.passes[k]!.label, k === drawn.place, () => go(each)))));
       if (frame.message) element.append(h("div", { class: "ex" }, frame.message));
       if (line) return element.append(...line.split("\n").map((told) => h("p", {}, told)));
       const about = selected || (step > 0 && !frame.message ? frame.on.at(-1) : "");
@@ -33,7 +33,7 @@ export function inspector(scene: Scene, w: Words, send: (event: Event) => void, 
   };
 }
 
-const button = (label: string, current: boolean, onclick: () => void) => quiet(h("button", { type: "button", "aria-current": current, onclick }, label));
+const rung = (label: string, current: boolean, onclick: () => void) => button(label, onclick, { "aria-current": current });
 const row = (label: string, buttons: HTMLElement[]) => h("p", { class: "sg-ld" }, h("span", {}, label), ...buttons);
 
 /** A parameter's versions, pass by pass, each with its number where it is one. */
@@ -44,7 +44,7 @@ function ladder(scene: Scene, item: Item, here: number, w: Words, go: (place: nu
     const told = (key: string) => rows.find((row) => row.key === key)?.values.at(-1)?.[1];
     const value = told(rows[0]!?.key) ?? "";
     const version = told("_version");
-    return version === undefined ? [] : [button(`v${version}${/^\[?[^,\s]+\]?$/.test(value) ? " " + value.replace(/[[\]]/g, "") : ""}`, place === here, () => go(place))];
+    return version === undefined ? [] : [rung(`v${version}${/^\[?[^,\s]+\]?$/.test(value) ? " " + value.replace(/[[\]]/g, "") : ""}`, place === here, () => go(place))];
   });
   return rungs.length > 1 ? [row(w.ladder, rungs)] : [];
 }
@@ -58,7 +58,7 @@ export function withCode(text: string): (Node | string)[] {
 function withLines(text: string, scene: Scene, to: (number: number) => void): (Node | string)[] {
   return text.split(lineIn(scene.lang)).map((piece, k) => {
     const number = k % 2 ? Number(piece.match(/\d+/)) : NaN;
-    return scene.code.some(([each]) => each === number) ? quiet(h("button", { type: "button", class: "sg-li", onclick: () => to(number) }, piece)) : piece;
+    return scene.code.some(([each]) => each === number) ? button(piece, () => to(number), { class: "sg-li" }) : piece;
   });
 }
 

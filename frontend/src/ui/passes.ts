@@ -1,5 +1,5 @@
 /** All passes of a training loop as one strip, as high as their loss; one of them is shown. */
-import { h, icon, quiet, unusable } from "./dom";
+import { h, iconButton, quiet, unusable } from "./dom";
 import type { Event } from "../state/machine";
 import { drawnAt, type Pass, type Scene, type Severity } from "../state/scene";
 import type { Words } from "./words";
@@ -31,13 +31,8 @@ export function strip(scene: Scene, w: Words, send: (event: Event) => void): Str
   range.title = [...new Set(passes.flatMap((each) => (each.loss ? each.name || w.loss : [])))].join(", ") + ` · ${w.ladder}`; // what the bars are
   const label = h("b", { class: "sg-pn" });
   const loss = h("span", { class: "sg-pl" });
-  const button = (name: "prev" | "next", title: string, by: number) => {
-    const made = quiet(h("button", { type: "button", title, "aria-label": title, onclick: () => send({ kind: "passes", by }) }));
-    made.innerHTML = icon(name);
-    return made;
-  };
-  const prev = button("prev", w.prevPass, -1);
-  const next = button("next", w.nextPass, 1);
+  const prev = iconButton("prev", w.prevPass, () => send({ kind: "passes", by: -1 }));
+  const next = iconButton("next", w.nextPass, () => send({ kind: "passes", by: 1 }));
   element.append(prev, label, next, h("div", { class: "sg-pb" }, ...bars, range), loss);
   return {
     element,
@@ -45,7 +40,7 @@ export function strip(scene: Scene, w: Words, send: (event: Event) => void): Str
       const { place } = drawnAt(scene, step);
       const here = passes[place]!;
       bars.forEach((bar, k) => bar.classList.toggle("cur", k === place));
-      range.value = String(place);
+      range.value = `${place}`;
       label.textContent = here.label;
       loss.textContent = here.loss && `${here.name || w.loss} ${here.loss}`;
       range.setAttribute("aria-valuetext", [here.label, loss.textContent, worst(here) && w.found].filter(Boolean).join(", "));

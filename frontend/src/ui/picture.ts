@@ -226,7 +226,7 @@ export function picture(scene: Scene, w: Words): Picture {
         part.classList.toggle("evidence", marks.evidence(id));
         if (tagged) tag(part, marks.tag?.(id) ?? "");
         if (signed) sign(part, marks.mark?.(id));
-        part.setAttribute("aria-hidden", String(part.dataset.s === "g"));
+        part.setAttribute("aria-hidden", `${part.dataset.s === "g"}`);
       }
       if (signed && marked !== marks.mark) { marked = marks.mark; dress(); }
       focusOn(marks.selected, marks.focus);

@@ -5,7 +5,7 @@ import { answerPanel } from "../answer/panel";
 import { save } from "../export/save";
 import { fixPanel, type Trial } from "../fix/fix";
 import { type AskPanel, askPanel } from "./ask";
-import { h, icon, type IconName, pressed, quiet, reachable, unusable, watchTheme } from "./dom";
+import { button, h, icon, type IconName, iconButton, pressed, quiet, reachable, unusable, watchTheme } from "./dom";
 import { finder, minimap, TALL_PX } from "./find";
 import { inspector } from "./inspector";
 import { type Focus, picture, SIGNS } from "./picture";
@@ -40,6 +40,7 @@ const BESIDE_PX = 300; // the words, where they stand beside a high picture
 const HIGH = 0.6; // of the window: a picture higher than that has its words beside it, where there is room
 const LOW = 0.62; // of the window: no picture is higher, but for one that is seen whole by little more
 const NEARLY = 1.2;
+const CELL_PX = 130; // of the window, around what is seen of a notebook
 const KEYS: Record<string, Event> = { ArrowRight: { kind: "by", steps: 1 }, ArrowLeft: { kind: "by", steps: -1 }, Home: { kind: "first" }, End: { kind: "last" } };
 
 /** Show a Scene; what is no Scene is a sentence and never an empty cell. */
@@ -119,16 +120,12 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   };
 
   const pic = picture(scene, w);
-  const button = (name: IconName, label: string, event: Event) => {
-    const made = quiet(h("button", { type: "button", title: label, "aria-label": label, onclick: () => send(event) }));
-    made.innerHTML = icon(name);
-    return made;
-  };
-  const first = button("first", w.first, { kind: "first" });
-  const prev = button("prev", w.prev, { kind: "by", steps: -1 });
-  const play = button("play", w.play, { kind: "toggle" });
-  const next = button("next", w.next, { kind: "by", steps: 1 });
-  const last = button("last", w.last, { kind: "last" });
+  const move = (name: IconName, label: string, event: Event) => iconButton(name, label, () => send(event));
+  const first = move("first", w.first, { kind: "first" });
+  const prev = move("prev", w.prev, { kind: "by", steps: -1 });
+  const play = move("play", w.play, { kind: "toggle" });
+  const next = move("next", w.next, { kind: "by", steps: 1 });
+  const last = move("last", w.last, { kind: "last" });
   const line = track(scene, w, (step) => send({ kind: "go", step }));
   const panel: AskPanel | null = exercise ? answerPanel(question, w, cell, (made) => { draft = made; draw(); }) : question ? askPanel(question, w, {
     pick: (label) => { draft = pick(question, draft, label); draw(); },
@@ -153,7 +150,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
   const foot = h("div", { class: "sg-ft" }, code, exercise ? "" : info.element);
   const live = h("div", { class: "sg-sr", role: "status", "aria-live": "polite" });
   const bar = h("div", { class: "sg-bar" }, first, prev, play, next, last, line.element, line.count, line.chip, ...size.buttons, file.element);
-  const root = quiet(h("div", { class: "sg", role: "group", tabindex: -1, "aria-label": w.graph }, passes.element, find.element, h("div", { class: "sg-pic" }, pic.box, map.element), panel?.element ?? "", bar, foot, pic.legend, live));
+  const root = quiet(h("div", { class: "sg", role: "group", tabindex: -1, "aria-label": w.graph }, passes.element, find.element, h("div", { class: "sg-pic" }, pic.box, map.edges, map.element), panel?.element ?? "", bar, foot, pic.legend, live));
   const tallest = Math.max(scene.height_px, ...scene.levels.map((level) => level.height_px));
   root.classList.toggle("tall", tallest > TALL_PX);
   root.classList.toggle("loop", !!scene.passes.length);
@@ -231,19 +228,24 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     info.show(step, selected || opened, root.dataset.veil ?? "", taken?.dataset.t);
   }
 
+  /** For the style to know. */
+  const measure = (name: string, px: number) => root.style.setProperty(`--${name}`, `${px}px`);
+
   /** A high picture leaves no room for the words below it. */
   function arrange() {
     const { width_px, height_px } = levelAt(drawnAt(scene, state().step).scene, state().level, asks());
     const wide = width_px + SCROLLBAR_PX;
     root.classList.toggle("high", height_px > HIGH * innerHeight && wide + BESIDE_PX <= root.clientWidth);
-    root.style.setProperty("--w", `${wide}px`); // however large it is drawn
+    measure("w", wide); // however large it is drawn
     const whole = height_px + SCROLLBAR_PX + 4;
-    const room = (found ? 1 : NEARLY) * Math.min(LOW * innerHeight, TALL_PX); // what was found is read beside its picture, in one view
-    root.style.setProperty("--whole", `${whole <= room ? whole : 0}px`);
+    const most = innerHeight - CELL_PX - (panel?.element.offsetHeight ?? 0); // what is asked stays in view with what can be picked
+    measure("most", most);
+    const room = Math.min(most, (found ? 1 : NEARLY) * Math.min(LOW * innerHeight, TALL_PX)); // what was found is read beside its picture, in one view
+    measure("whole", whole <= room ? whole : 0);
     size.show(state().level);
     const left = innerHeight - ABOVE_PX - root.offsetHeight + foot.offsetHeight;
     const lines = Math.max(FEWEST_LINES, Math.min(MOST_LINES, Math.floor(left / LINE_PX) - 1));
-    root.style.setProperty("--room", `${lines * LINE_PX + 8}px`); // for the code and the words, in the window with the picture
+    measure("room", lines * LINE_PX + 8); // for the code and the words, in the window with the picture
   }
 
   /** Has nothing been asked for, and nothing been found? Such a picture is read from its beginning. */
@@ -254,7 +256,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     keep();
     const view = `${state().step} ${pic.box.clientWidth}`;
     if (begun < 0) begun = state().step;
-    const named = pic.parts().filter((part) => part.dataset.s !== "g" && (asks() ? (kind.beside && isEvidence(question!, pic.idOf(part))) || question!.prompt.includes(`\`${part.querySelector(".nm")?.textContent}\``) : newest === "answered" && part.dataset.m));
+    const named = pic.parts().filter((part) => part.dataset.s !== "g" && (asks() ? part.matches("[aria-pressed=true]") || (kind.beside && isEvidence(question!, pic.idOf(part))) || question!.prompt.includes(`\`${part.querySelector(".nm")?.textContent}\``) : newest === "answered" && part.dataset.m));
     if (!asks()) pic.reveal(begins() ? [] : named[0] && named);
     else if (view !== asked) pic.reveal([...named.reverse(), ...(kind.many ? [] : pic.about()), ...pic.picks()]); // several are looked for from the beginning, and of what is asked of the newest stands at the step
     asked = view;
@@ -271,7 +273,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     const width = `${root.clientWidth} ${root.className}`;
     if (width !== kept) root.style.removeProperty("--kept");
     kept = width;
-    if (!state().selected && !document.fullscreenElement) root.style.setProperty("--kept", `${foot.offsetHeight}px`);
+    if (!state().selected && !document.fullscreenElement) measure("kept", foot.offsetHeight);
   }
 
   function lineInSight(found: Element | null | undefined, above = 0) {
@@ -289,7 +291,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     wanted = { step, line: place };
     if (card) send({ kind: "find", id: card });
     else inSight();
-    code.children[place]?.animate?.({ outline: ["2px solid", "2px solid transparent"], outlineOffset: ["-2px", "-2px"] }, TICK_MS);
+    code.children[place]?.animate?.({ outline: ["2px solid", "2px solid transparent"] }, TICK_MS);
   }
 
   /** A box opens, a chip leads to what it names, anything else is selected. */
@@ -311,7 +313,7 @@ function start(el: HTMLElement, scene: Scene, host: Host): () => void {
     for (const element of code.children) {
       const id = `line:${(element as HTMLElement).dataset.n}`;
       if (!labelOf(question, id)) continue;
-      element.replaceChildren(quiet(h("button", { type: "button", onclick: () => choose(id) }, element.textContent ?? "")));
+      element.replaceChildren(button(element.textContent ?? "", () => choose(id)));
     }
   }
   root.addEventListener("keydown", (event) => {

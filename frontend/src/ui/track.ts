@@ -28,13 +28,13 @@ export function track(scene: Scene, w: Words, go: (step: number) => void): Track
       if (scene.passes.length) end = here.scene.frames.length - 1;
       if (drawn !== first + end) {
         element.replaceChildren(bar(here.scene.frames, end), range);
-        range.max = String(end);
+        range.max = `${end}`;
         drawn = first + end;
       }
       const frame = scene.frames[step];
       if (!frame) return;
       const phase = phaseWord(frame, w);
-      range.value = String(here.step);
+      range.value = `${here.step}`;
       range.setAttribute("aria-valuetext", `${here.step + 1} ${w.of} ${open ? "?" : end + 1}, ${phase}: ${frame.title}`);
       count.textContent = `${here.step + 1} / ${open ? "?" : end + 1}`;
       chip.textContent = phase;

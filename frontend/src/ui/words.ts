@@ -6,7 +6,7 @@ const en = {
   toCell: "Write it into the answer cell", inCell: "Written. Run the answer cell, then the check below it.", byHand: "To be copied into the answer cell:",
   none: "None of them", chooseFirst: "Choose an answer first.", fillFirst: "Fill in every version first: whole numbers.",
   chooseOrNone: "Choose an answer first, or tick “None of them”.",
-  uncounted: "No kernel holds this picture: no answer counts yet. Run its cell again.",
+  uncounted: "No kernel holds this picture: no answer counts. Run its cell again.",
   hidden: "The rest is hidden until you answer.", picked: "Your pick:", version: "version",
   start: "Start", forward: "Forward", inplace: "In-place", backward: "Backward", error: "Error", silent: "Wrong",
   leaf: "leaf tensor", tensor: "tensor", plain: "tensor, needs no gradient", node: "Function", write: "in-place write", op: "not recorded",
@@ -16,7 +16,7 @@ const en = {
   walk: "→ next step, ← back · click a box with + to open it · click anything, then g: the gradient's way to it",
   numbers: "one by one", corner: "kept:", prevSlice: "Previous slice (Page Up)", nextSlice: "Next slice (Page Down)", nextBroken: "Next NaN or Inf (n)",
   copyFix: "Copy the fix", tryFix: "Try the fix", trying: "Running again with it …", before: "As it was", after: "With the fix", compared: "With and without the fix",
-  tryTitle: "Run this notebook's cells so far again with it in a new process, and compare", noKernel: "No kernel answers: copy the fix instead.",
+  tryTitle: "Run this notebook's cells so far again with it in a new process", noKernel: "No kernel answers: copy the fix instead.",
   broken: "This picture is damaged, or of another version of seegrad. Run its cell again.",
 };
 export type Words = typeof en;
@@ -37,7 +37,7 @@ const zh_CN: Words = {
   walk: "→ 下一步，← 上一步 · 点击带 + 的方框将其展开 · 点击任意一处再按 g：查看梯度到它的路径",
   numbers: "逐个查看", corner: "已保留：", prevSlice: "上一个切片（Page Up）", nextSlice: "下一个切片（Page Down）", nextBroken: "下一个 NaN 或 Inf（n）",
   copyFix: "复制修改", tryFix: "试试修改", trying: "正在用它重新运行……", before: "原来", after: "修改后", compared: "修改前后对比",
-  tryTitle: "在新进程中用它重新运行本笔记本到此为止的单元格，并作比较", noKernel: "没有内核应答：请改为复制修改。",
+  tryTitle: "在新进程中用它重新运行本笔记本到此为止的单元格", noKernel: "没有内核应答：请改为复制修改。",
   broken: "这幅图已损坏，或属于另一版本的 seegrad。请重新运行它的单元格。",
 };
 const tables: Record<string, Words> = { en, zh_CN };

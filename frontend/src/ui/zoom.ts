@@ -1,5 +1,5 @@
 /** How large the picture is drawn: as large as its numbers need until all of it at once, or another size, is wanted; moved by dragging; all of the screen. */
-import { h, icon, type IconName, quiet } from "./dom";
+import { type IconName, iconButton } from "./dom";
 import type { Picture } from "./picture";
 import type { Words } from "./words";
 
@@ -57,11 +57,7 @@ export function zoom(pic: Picture, root: () => HTMLElement, w: Words): Zoom {
 
   const KEYS: Record<string, () => void> = { "+": () => by(STEP), "=": () => by(STEP), "-": () => by(1 / STEP), 0: fitAll, 1: () => to(1) };
   const full = () => void (document.fullscreenElement ? document.exitFullscreen() : root().requestFullscreen?.().catch(() => {}));
-  const button = (name: IconName, label: string, onclick: () => void) => {
-    const made = quiet(h("button", { type: "button", class: "sg-zm", title: label, "aria-label": label, onclick }));
-    made.innerHTML = icon(name);
-    return made;
-  };
+  const button = (name: IconName, label: string, onclick: () => void) => iconButton(name, label, onclick, "sg-zm");
 
   box.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey) return; // without them the page scrolls

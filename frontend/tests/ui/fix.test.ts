@@ -55,6 +55,21 @@ describe("the line that mends", () => {
     expect([...el.querySelectorAll(".sg-tr .sg-ct")].map((count) => count.textContent)).toEqual(["3 / 3", "2 / 4"]); // where the finding shows, and where it would
     expect($(".sg-tr .sg .sg-fx [title]").hidden).toBe(true); // a picture of a trial tries nothing
   });
+  it("comes into sight where it was asked for, its code as code; not where it was there before", () => {
+    const seen: Element[] = [];
+    Element.prototype.scrollIntoView = function () { seen.push(this); };
+    const { host, say } = withKernel();
+    mount(el, mended, host);
+    const done: Trial = { state: "done", said: "Of `b` nothing is found.", told: "first: `b` differs", scenes: [mended, scene({ uid: "s2" })], steps: [2, 1] };
+    say(done);
+    expect(seen).toEqual([]);
+    button("Try the fix").click();
+    say({ ...done });
+    expect(seen).toEqual([$(".sg-tr")]);
+    expect([...$(".sg-tr > p").querySelectorAll("code")].map((code) => code.textContent)).toEqual(["b", "b"]);
+    expect($(".sg-tr > p").textContent).toBe("Of b nothing is found.\nfirst: b differs");
+    delete (Element.prototype as Partial<Element>).scrollIntoView;
+  });
   it("says why it couldn't be tried, and that no kernel answers", () => {
     vi.useFakeTimers();
     const { host, say } = withKernel();

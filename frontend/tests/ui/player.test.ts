@@ -382,7 +382,7 @@ describe("the widget", () => {
     const done = entry.render({ model, el });
     expect(uncounted()).toEqual([]);
     tell("comm_live_update");
-    expect(uncounted()).toEqual([expect.stringMatching("no answer counts yet. Run its cell again")]);
+    expect(uncounted()).toEqual([expect.stringMatching("no answer counts. Run its cell again")]);
     $<HTMLInputElement>("input[value=silent]").click();
     $<HTMLButtonElement>(".sg-check").click();
     expect(uncounted().length).toBe(1);

@@ -322,11 +322,11 @@ def _describe(origins: Origins, arrival: Arrival, kind: DiagnosisKind) -> Diagno
     finding = Finding(
         recording=recording,
         kind=kind,
-        frame=arrival.frame.index,
+        frame=origins.shown(origin, arrival.frame).index,
         culprit=None if origin.unseen else stretched or put or made,
         instead=((masked, MASK_THERE),) if why == "row" and masking and masking.op in MASKS else (),
         victim=call,
-        node=origin.node,
+        node=origins.broke(origin),
         tensor=given,
     )
     span, leaf = _span(origins, origin, given), label(recording, asked)

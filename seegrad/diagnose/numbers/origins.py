@@ -261,6 +261,33 @@ class Origins:
             return self.of_tensor(result, frame.index)
         return Origin(frame, result, node, slot, backward)
 
+    # -- where it is seen
+
+    def broke(self, origin: Origin) -> Node | None:
+        """The Function that was given finite numbers and made others of them, forward or backward."""
+        if origin.node is not None or origin.frame is None or origin.unseen:
+            return origin.node
+        made = [self.recording.nodes[each] for each in origin.frame.nodes]
+        return next((node for node in made if origin.tensor in node.outputs), None)
+
+    def shown(self, origin: Origin, end: Frame) -> Frame:
+        """Where that Function runs backward; without one the first that is given what came of it; else the end."""
+        frames = self.recording.frames
+        backward = end.backward if origin.backward is None else origin.backward
+        runs = {each.running: each for each in frames if each.backward == backward and each.running is not None}
+        broke = self.broke(origin)
+        if broke is not None or origin.unseen:
+            return runs.get(broke.id, end) if broke is not None else end
+        came = {origin.tensor}
+        for frame in frames:
+            if not came.isdisjoint(frame.inputs):
+                made = [self.recording.nodes[each] for each in frame.nodes if each in runs]
+                made = [node for node in made if not set(node.outputs).isdisjoint(frame.outputs)]
+                if made:
+                    return runs[made[0].id]
+                came.update(frame.outputs)
+        return end
+
     def handed(self, origin: Origin) -> Span | None:
         """What the Node of an Origin handed on."""
         if origin.node is None or origin.backward is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from IPython.display import display
 
+from seegrad.display.page import with_code
 from seegrad.learn.checks import expectations, form_alone
 from seegrad.learn.progress import check_passed, notebook
 from seegrad.quiz.subject import listed
@@ -59,7 +60,7 @@ def why(source: str) -> str:
 
 def _line(head: str, said: str, *, green: bool) -> str:
     """A line of HTML, readable on light and dark."""
-    words = "".join(f"<code>{escape(part)}</code>" if k % 2 else escape(part) for k, part in enumerate(said.split("`")))
+    words = with_code(said)
     colour = GREEN if green else GREY
     style = f"border-left:4px solid {colour};padding:2px 10px;margin:4px 0"
     return f'<p style="{style}"><b style="color:{colour}">{escape(head)}</b> {words}</p>'

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Literal
 
 from seegrad.model.recording import Frame, Node, Recording, SavedTensor, TensorRef, Write
 from seegrad.picture.sketch.desk import CUT, NUMBER, Desk, op_sign, shorten, sign
-from seegrad.picture.sketch.parts import Pill, Pin, Sketch, Wire
+from seegrad.picture.sketch.parts import Card, Pill, Pin, Sketch, Wire
 
 NODE_LONGEST = 30
 SLICES = "CopySlices"  # a write through a view: torch makes this Node for the base and a new one for the view
@@ -67,11 +67,17 @@ def told_apart(nodes: Iterable[Node]) -> dict[str, str]:
     return dict(zip((f"f{node.id}" for node in some), numbered(node.name for node in some), strict=True))
 
 
-def with_numbers(recording: Recording, parts: Sketch) -> Sketch:
-    """The second Function of a name bears its `#2`, as in an answer."""
+def with_numbers(recording: Recording, parts: Sketch, called: Mapping[str, str]) -> Sketch:
+    """The second Function of a name bears its `#2`, as in an answer, and so does a card that is `called` so there."""
     names = {f"f{node.id}": node.name for node in recording.nodes}
     numbers = {pill: name.removeprefix(names[pill]) for pill, name in told_apart(recording.nodes).items()}
-    return replace(parts, pills=tuple(replace(pill, number=numbers.get(pill.id, "")) for pill in parts.pills))
+    pills = tuple(replace(pill, number=numbers.get(pill.id, "")) for pill in parts.pills)
+    return replace(parts, pills=pills, cards=tuple(_with_number(card, called.get(card.id, "")) for card in parts.cards))
+
+
+def _with_number(card: Card, called: str) -> Card:
+    number = called.removeprefix(card.full_name) if called.startswith(f"{card.full_name}#") else ""
+    return replace(card, label=card.label + number, full_name=card.full_name + number)
 
 
 def _sign_of(node: Node) -> str:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from seegrad.model.recording import Diagnosis, Frame, Gradient, Node, Recording
 from seegrad.picture.sketch.desk import Desk
-from seegrad.picture.sketch.parts import Card, Pill, Share, Wire
+from seegrad.picture.sketch.parts import Card, Pill, Share, Wire, is_finite
 from seegrad.words.languages import _
 
 Flows = tuple[tuple[int, str, str], ...]
@@ -122,7 +122,7 @@ def _about(desk: Desk, frame: Frame, cards: list[str]) -> tuple[str, ...]:
 
 
 def mark_wrong(recording: Recording, desk: Desk, cards: list[Card]) -> list[Card]:
-    """Gradients that a silently damaged saved tensor spoilt: everything that the victim's gradient reaches."""
+    """Gradients that a Function spoilt, of a damaged saved tensor or by NaN: what its own gradient reaches."""
     since: dict[str, int] = {}
     for diagnosis in recording.diagnoses:
         if diagnosis.severity == "wrong" and diagnosis.node_id in desk.nodes:
@@ -143,9 +143,15 @@ def _spoilt(recording: Recording, desk: Desk, diagnosis: Diagnosis) -> dict[str,
         if not runs or step < runs[0]:
             continue
         for gradient in frame.gradients:
-            if gradient.tensor in leaves or frame.running in reached:
+            if (gradient.tensor in leaves or frame.running in reached) and not _is_sound(diagnosis, gradient):
                 spoilt.setdefault(_owner(desk, frame, gradient), step)
     return spoilt
+
+
+def _is_sound(diagnosis: Diagnosis, gradient: Gradient) -> bool:
+    """Is what the finding is about NaN, and this known to have none?"""
+    known = gradient.preview or gradient.summary
+    return diagnosis.kind == "not_finite" and bool(known) and is_finite(gradient.preview, gradient.summary)
 
 
 def _reach(nodes: dict[int, Node], start: Iterable[int]) -> set[int]:

@@ -33,8 +33,11 @@ def test_the_fix_is_tried_and_both_pictures_stand_side_by_side(lab: Lab, watched
     page.get_by_role("button", name="Try the fix").click()
     found = page.locator(".sg-tr").first  # each of the two pictures below could hold one of its own
     expect(found).to_contain_text("With this line nothing is found any more.", timeout=TRIAL_MS)
-    expect(found).to_contain_text("The gradient of `a` is [0, 0], and [0.197, 0.105] in the other recording.")
+    expect(found).to_contain_text("The gradient of a is [0, 0], and [0.197, 0.105] in the other recording.")
+    expect(found.locator("p code", has_text="c = out.data")).to_be_visible()
+    expect(found.locator("p b")).to_be_in_viewport()
     expect(found.locator(".sg")).to_have_count(2)
-    found.scroll_into_view_if_needed()
+    for each in found.locator(".sg-cv").all():
+        expect(each).to_be_in_viewport(ratio=0.9)
     assert watched.console_errors == []
     assert watched.foreign_requests == []

@@ -68,7 +68,7 @@ def test_an_answer_that_no_kernel_keeps_says_so(lab: Lab, watched: Watched) -> N
     open_notebook(page, lab, path)
     run_all(page)
     picture = page.locator(".sg")
-    said = picture.get_by_text("no answer counts yet. Run its cell again")
+    said = picture.get_by_text("no answer counts. Run its cell again")
     expect(picture.locator(".sg-check")).to_be_visible(timeout=TIMEOUT_MS)
     expect(said).to_be_hidden()
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")

@@ -13,6 +13,7 @@ import torch
 
 import seegrad
 from seegrad.model.recording import Recording
+from seegrad.picture.sketch import sketch
 from tests.data.programs import programs
 from tests.library.mended import agree_with_differences, leaves_of, loss_of
 from tests.library.recorded import seen
@@ -48,6 +49,14 @@ MENDS = {
     "n_a_missing_value_in_the_table": ("torch.tensor(rows)", "torch.tensor([r for r in rows if r[1] == r[1]])"),
 }
 """Program → what its line says, and what the advice makes of it."""
+
+NO_FUNCTION = {
+    "n_divergence_from_one_hot_labels",
+    "n_advantages_of_a_last_batch_of_one",
+    "n_a_missing_value_in_the_table",
+    "n_a_mask_that_is_multiplied",
+}
+"""Programs in which what isn't finite is data, or made of data alone: the first Function that is given it is shown."""
 
 HALF = "n_scores_in_half_precision"
 OWN = {name: each for name, each in programs().items() if each.run.__module__.endswith(".nan")}
@@ -115,6 +124,29 @@ def test_the_line_is_known_without_a_look_at_each_number(name: str) -> None:
         assert "check_nan=True" in found.message("en")
     else:
         assert (found.severity, found.culprit and found.culprit.line) == (program.severity, program.line("culprit"))
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_it_is_shown_where_the_function_runs_that_broke(name: str) -> None:
+    """Not where what it made arrives: that Function, on that line, is what is told. Data that came so has none."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings(action="ignore"), seegrad.record(check_nan=True) as rec:
+        programs()[name].run()
+    (found,) = [each for each in rec.diagnoses if each.kind == "not_finite"]
+    assert found.frame is not None
+    running = rec.recording.frames[found.frame].running
+    assert running is not None
+    assert rec.recording.nodes[running].leaf is None
+    assert found.node_id == (None if name in NO_FUNCTION else running)
+
+
+def test_of_a_function_that_broke_only_gradients_that_are_not_finite_are_wrong() -> None:
+    w, b = torch.tensor([0.0], requires_grad=True), torch.tensor([4.0], requires_grad=True)
+    with seegrad.record() as rec:
+        torch.cat([w, b]).sqrt().sum().backward()
+    assert [each.kind for each in rec.diagnoses] == ["not_finite"]
+    leaves = [card for card in sketch(rec.recording).cards if card.kind == "leaf"]
+    assert {card.label: card.wrong_from is not None for card in leaves} == {"w": True, "b": False}
 
 
 @pytest.mark.slow

@@ -153,6 +153,16 @@ def test_an_answer_is_kept_with_the_prediction_that_it_asks_for_again(
     assert kept["keeps-a"].dress in {dress.name for dress in dresses()}
 
 
+def test_the_second_question_comes_when_the_first_is_answered(pictures: list[AskedAgain]) -> None:
+    """Its picture hides what it asks for itself, and may show what the first one asks for."""
+    seegrad.ask_again("03")
+    first, second = pictures
+    assert [picture.layout.display for picture in pictures] == [None, "none"]
+    truth = json.loads(first.scene["question"]["truth"])
+    first.answer = {first.scene["question"]["kind"]: truth}
+    assert second.layout.display == ""
+
+
 def bundle(picture: AskedAgain) -> dict[str, Any]:
     return dict(picture._repr_mimebundle_()[0])
 

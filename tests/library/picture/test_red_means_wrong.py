@@ -72,7 +72,7 @@ def test_numbers_that_are_none_are_marked_at_card_edge_and_leaf_and_in_the_verdi
         c.sum().backward()
     scene = draw(rec.recording)
     line = test_numbers_that_are_none_are_marked_at_card_edge_and_leaf_and_in_the_verdict.__code__.co_firstlineno + 3
-    assert scene.frames[-1].diagnosis == (
+    assert scene.last_word(len(scene.frames) - 1) == (
         f"Line {line} (`c = a.sqrt() * 0`) takes `sqrt` of a number at which its slope isn't finite, so the gradient "
         f"of `a` isn't either, although the loss on line {line + 1} is. The gradient that arrives for that number is "
         "0, as for what is left out, clamped or multiplied by 0 afterwards, and backward multiplies the two: NaN. Keep "

@@ -138,6 +138,9 @@ def test_two_of_a_name_are_numbered() -> None:
     assert {"MulBackward0", "MulBackward0#2"} <= truth.keys()
     assert truth["ExpBackward0"] == ["x#2"]
     assert not judge(question, {"saves": {**truth, "ExpBackward0": ["x"]}}).right
+    drawn = re.findall('class="nm"[^>]*>([^<]+)<', draw(rec.recording, question).body)
+    assert sorted(set(drawn) - {"(mul)", "(sum)"}) == ["a", "x", "x#2"], "the cards bear the names of the boxes to tick"
+    assert "x#2" not in draw(rec.recording).body
 
 
 def test_what_is_said_of_a_saved_tensor_is_about_the_pick() -> None:

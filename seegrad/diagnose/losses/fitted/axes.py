@@ -74,7 +74,7 @@ def find_another_axis(recording: Recording) -> Iterator[Diagnosis]:
             continue
         if _is_taken_apart(found) or not _are_samples(recording, makers, found, first=clue.fact("first") == "1"):
             continue
-        shown = ran(recording, found[0].loss)
+        shown = ran(recording, found[0].run)
         if shown is not None:
             yield _describe(recording, clue, found[0], shown)
 
@@ -87,6 +87,7 @@ def _describe(recording: Recording, clue: Clue, found: _ComparedRun, shown: Fram
         frame=shown.index,
         culprit=found.run.built or clue.place,
         victim=clue.place,
+        node=recording.nodes[shown.running] if shown.running is not None else None,
         tensor=given,
     )
     rest = recording.tensors[given].shape[2:]

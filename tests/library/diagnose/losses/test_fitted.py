@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812  # torch's own convention
 
+import seegrad
 from seegrad.diagnose.losses.fitted.labels import SHARES, SIDES
 from seegrad.diagnose.losses.fitted.reach import REACH
+from tests.data.programs import programs
 
 
 @pytest.mark.parametrize("name", sorted(SIDES))
@@ -36,3 +38,20 @@ def test_no_number_lies_out_of_the_reach_that_is_said(name: str) -> None:
     result = op(x.clone(), dim=0) if "softmax" in name else op(x.clone())
     assert REACH[name].low <= float(result.min())
     assert float(result.max()) <= REACH[name].high
+
+
+@pytest.mark.parametrize("name", [name for name, each in programs().items() if each.kind == "another_axis"])
+def test_a_layer_along_the_samples_is_shown_where_the_layer_runs(name: str) -> None:
+    """Not where its loss does: that one is as it should be."""
+    program = programs()[name]
+    torch.manual_seed(0)
+    with seegrad.record() as rec:
+        program.run()
+    (found,) = [each for each in rec.diagnoses if each.kind == "another_axis"]
+    assert found.frame is not None
+    running = rec.recording.frames[found.frame].running
+    assert running is not None
+    assert found.node_id == running
+    made = rec.recording.frames[rec.recording.nodes[running].frame]
+    assert made.place is not None
+    assert made.place.line == program.line("victim")
