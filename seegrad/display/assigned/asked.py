@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import io
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,6 +25,7 @@ from seegrad.words.languages import speaking
 
 FILE = "<exercise>"
 STOP = "__backward__"  # what stands in the program where it would call backward
+DRAWN = 32  # pictures that a process remembers
 
 
 class BackwardReached(Exception):  # no error: the program goes no further
@@ -65,8 +68,15 @@ def pick(
      3  forward   b.sum().backward()
     """
     with speaking(lang) as spoken:
-        recording = _forgotten(_recorded(program.strip("\n"), setup, last))
-        return ExercisePicture(_silent(draw(recording, entries(recording, answer, asked, part=part), spoken)))
+        entered = {name: values if isinstance(values, str) else [*values] for name, values in asked.items()}
+        return ExercisePicture(_scene(answer, json.dumps(entered), program, setup, last, part, spoken))
+
+
+@functools.lru_cache(DRAWN)
+def _scene(answer: str, asked: str, program: str, setup: str, last: int | None, part: bool, spoken: str) -> Scene:
+    """Drawn once for the same arguments, `asked` as JSON: a grader's processes are forked of one that has drawn it."""
+    recording = _forgotten(_recorded(program.strip("\n"), setup, last))
+    return _silent(draw(recording, entries(recording, answer, json.loads(asked), part=part), spoken))
 
 
 def _recorded(program: str, setup: str, last: int | None) -> Recording:
