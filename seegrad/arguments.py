@@ -402,6 +402,14 @@ def _otherwise(held: torch.Tensor) -> torch.Tensor:
     return held * 0.7 + 0.2
 
 
+def share_memory(one: Any, other: Any) -> bool:
+    """Do two tensors lie in the same bytes? What is none lies in nobody's."""
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return False
+    pointer = one.untyped_storage().data_ptr()
+    return pointer != 0 and pointer == other.untyped_storage().data_ptr()
+
+
 class Wrong(NamedTuple):
     """One thing that isn't as it should be: its key in `NOTES`, what came, what was expected, of which argument."""
 

@@ -383,14 +383,6 @@ def grad_symptom(came: torch.Tensor | None, want: torch.Tensor | None, before: t
     return "replaced" if replaced(came, want, before) else "filled"
 
 
-def share_memory(one: Any, other: Any) -> bool:
-    """Do two tensors lie in the same bytes? What is none lies in nobody's."""
-    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
-        return False
-    pointer = one.untyped_storage().data_ptr()
-    return pointer != 0 and pointer == other.untyped_storage().data_ptr()
-
-
 def parts(asked: str, value: Any) -> dict[str, Any]:
     """What was returned, one thing after the other, each by the code that asks for it.
 
