@@ -84,7 +84,7 @@ def test_what_is_asked_less_often_gets_the_same_answer() -> None:
 
 
 PICTURE = "from seegrad import pick\n\npick('a', {'n': [1, 2]}, 'b = a * 2', 'import torch\\na = torch.ones(2)')"
-ASKED = "from seegrad.display.assigned import asked\nprint(asked._scene.cache_info().hits)"
+ASKED = "from seegrad.display.assigned import asked\nprint(asked._drawn.cache_info().hits)"
 
 
 def test_the_picture_of_a_cell_of_the_release_is_drawn_once_for_a_class(zygote: Zygote) -> None:
