@@ -1,20 +1,32 @@
-"""Live arguments of a call, made twice alike for answer and truth, or changed in one thing; and values that came."""
+"""Live arguments of a call, made twice alike for answer and truth, or changed in one thing; what became of them."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from seegrad.capture.probes.torch_private import version
-from seegrad.telling import rounded, said_error
+from seegrad.telling import (
+    close,
+    difference,
+    equal,
+    expected_text,
+    grad_symptom,
+    moves,
+    rounded,
+    said_error,
+    same_grad,
+    shown,
+    size_of,
+    tensor_text,
+    version_text,
+)
 from seegrad.words.languages import _, closed
 from seegrad.words.symptoms import ELSEWHERE, FORMS, HELD, LARGE, POSITIVE, SHAPED, SIGNED, ZEROED
-
-TOLERANCE: Mapping[torch.dtype, float] = {torch.float64: 1e-9}  # of the largest number; 1e-4 for all other dtypes
 
 OUTSTANDING = 20.0  # times what the other numbers of a gradient are
 
@@ -93,7 +105,7 @@ class Arguments:
         self.passed = {name: self._made(name, value) for name, value in case.items()}
         self.tensors = dict(_tensors(self.passed))
         self.before = {path: _before(tensor) for path, tensor in self.tensors.items()}
-        self.added_up = {path: _size(root.grad) for path, root in self.roots.items()}
+        self.added_up = {path: size_of(root.grad) for path, root in self.roots.items()}
 
     def renew(self, case: Mapping[str, Any]) -> None:
         """The same tensors, which hold a case's numbers from now on."""
@@ -114,6 +126,10 @@ class Arguments:
                 return path.partition("[")[0]
         return None
 
+    def written(self) -> bool:
+        """Has a version moved since?"""
+        return any(version(tensor) != self.before[path].version for path, tensor in self.tensors.items())
+
     def go_back(self, total: torch.Tensor, spoiled: Callable[[str], bool], *, more: bool) -> bool:
         """Backward, perhaps with more to come. False where a write that is promised has spoiled what it needs."""
         before = [(root, None if root.grad is None else root.grad.clone()) for root in self.roots.values()]
@@ -125,7 +141,7 @@ class Arguments:
             for root, grad in before:  # what had arrived before it raised
                 root.grad = grad
             return False
-        self.added_up = {path: max(size, _size(self.roots[path].grad)) for path, size in self.added_up.items()}
+        self.added_up = {path: max(size, size_of(self.roots[path].grad)) for path, size in self.added_up.items()}
         return True
 
     def added_up_in(self, leaf: torch.Tensor) -> float:
@@ -386,82 +402,6 @@ def _otherwise(held: torch.Tensor) -> torch.Tensor:
     return held * 0.7 + 0.2
 
 
-def equal(came: torch.Tensor, want: torch.Tensor) -> bool:
-    """The same dtype, shape and numbers."""
-    return came.shape == want.shape and came.dtype == want.dtype and torch.equal(came.detach(), want)
-
-
-def close(came: torch.Tensor, want: torch.Tensor, size: float = 0.0) -> bool:
-    """Within the tolerance of the type, measured by the largest number, or by a size that is larger still."""
-    if came.shape != want.shape:
-        return False
-    if came.dtype == want.dtype and torch.equal(came.detach(), want.detach()):
-        return True  # as most are, number for number
-    here, there = came.detach().to(torch.float64), want.detach().to(torch.float64)
-    bound = TOLERANCE.get(want.dtype, 1e-4) * max(1e-6, size, _size(there))
-    return bool(torch.allclose(here, there, rtol=0.0, atol=bound))
-
-
-def _size(values: torch.Tensor | None) -> float:
-    """The largest finite number's size; 0 where there is none."""
-    finite = torch.empty(0) if values is None else values.detach()[values.detach().isfinite()]
-    return float(finite.abs().max()) if finite.numel() else 0.0
-
-
-def gained(before: torch.Tensor | None, grad: torch.Tensor | None) -> torch.Tensor | None:
-    """What a backward added to the gradients of the others before it."""
-    if before is None or grad is None or before.shape != grad.shape:
-        return grad
-    return grad - before
-
-
-def same_grad(came: torch.Tensor | None, want: torch.Tensor | None, size: float = 0.0) -> bool:
-    """Both None, or close to each other and both with a history, or both without."""
-    if came is None or want is None:
-        return came is None and want is None
-    return came.requires_grad == want.requires_grad and close(came, want, size)
-
-
-def unless_zero(grad: torch.Tensor | None) -> torch.Tensor | None:
-    """A gradient that is zero counts as none."""
-    return None if grad is None or not grad.count_nonzero() else grad
-
-
-def added(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:
-    """Is it the right gradient on top of an old one, once or, after a call before, twice?"""
-    if want is None:
-        return False
-    old = torch.zeros_like(want) if before is None else before
-    return close(came, want + want + old) or (before is not None and close(came, want + old))
-
-
-def replaced(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:
-    """Is it the new gradient alone where it should have been added to an old one, or to that of a call before?"""
-    if want is None:
-        return False
-    return (
-        close(came + came, want) if before is None else close(came + before, want) or close(came + came + before, want)
-    )
-
-
-def grad_symptom(came: torch.Tensor | None, want: torch.Tensor | None, before: torch.Tensor | None) -> str:
-    """What is wrong with a `.grad` that isn't what it should be, by its key in `NOTES`.
-
-    >>> one = torch.ones(2)
-    >>> grad_symptom(None, one, None), grad_symptom(one, None, None), grad_symptom(one, 3 * one, 2 * one)
-    ('unfilled', 'backed', 'replaced')
-    """
-    if came is not None and want is not None and close(came, want):
-        return "with_history"  # or the other way round
-    if same_grad(before, want):
-        return "backed" if want is None else "grad"
-    if came is None or same_grad(came, before):
-        return "unfilled"
-    if added(came, want, before):
-        return "added"
-    return "replaced" if replaced(came, want, before) else "filled"
-
-
 def share_memory(one: Any, other: Any) -> bool:
     """Do two tensors lie in the same bytes? What is none lies in nobody's."""
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
@@ -470,24 +410,79 @@ def share_memory(one: Any, other: Any) -> bool:
     return pointer != 0 and pointer == other.untyped_storage().data_ptr()
 
 
-def parts(asked: str, value: Any) -> dict[str, Any]:
-    """What was returned, one thing after the other, each by the code that asks for it.
+class Wrong(NamedTuple):
+    """One thing that isn't as it should be: its key in `NOTES`, what came, what was expected, of which argument."""
 
-    >>> parts("f(x)", (1.0, 2.0)), parts("f(x)", None)
-    ({'f(x)[0]': 1.0, 'f(x)[1]': 2.0}, {})
-    """
-    if isinstance(value, dict):
-        return {f"{asked}[{key!r}]": value[key] for key in sorted(value, key=repr)}
-    if isinstance(value, list | tuple):
-        return {f"{asked}[{number}]": item for number, item in enumerate(value)}
-    return {} if value is None else {asked: value}
-
-
-def kind_of_result(value: Any) -> Any:
-    """What a returned value is made of: a dict, a list or tuple, None, or (None too) one thing."""
-    return next((kind for kind in (dict, list | tuple, type(None)) if isinstance(value, kind)), None)
+    symptom: str
+    came: str
+    expected: str
+    name: str
+    asked: str
+    values: Values | None = None
+    notes: Sequence[str] = ()
 
 
-def is_number(value: Any) -> bool:
-    """Python's own, and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def wrong_arguments(
+    call: str, mine: Arguments, theirs: Arguments, notices: Collection[str], empties: Collection[str], *, after: bool
+) -> Iterator[Wrong]:
+    """What a call has done to its arguments and shouldn't have, or hasn't; `after`: other backwards came before."""
+    for path, tensor in mine.tensors.items():
+        truly, before = theirs.tensors[path], mine.before[path]
+        if theirs.before[path].version == version(truly):
+            yield from _wrongly_written(call, path, tensor, before)
+        else:
+            yield from _written_otherwise(call, path, mine, truly)
+            if path in notices and version(before.alias) == before.version:
+                came, want = version_text(version(tensor)), version_text(version(truly))
+                yield Wrong("unnoticed", came, want, path, f"{call}; {path}._version")
+        if tensor.data_ptr() != before.pointer:
+            where = f"{path}.data_ptr()"
+            yield Wrong("storage", "False", "True", path, f"before = {where}; {call}; {where} == before")
+        for symptom, name in (("leaf", "is_leaf"), ("requires_grad", "requires_grad")):
+            if getattr(tensor, name) != getattr(truly, name):
+                came, want = str(getattr(tensor, name)), str(getattr(truly, name))
+                yield Wrong(symptom, came, want, path, f"{call}; {path}.{name}")
+        if tensor.is_leaf:
+            size = theirs.added_up_in(truly) if after else 0.0
+            yield from _wrong_grad(call, path, tensor, before, truly, empty=path in empties, size=size)
+
+
+def _wrongly_written(call: str, path: str, tensor: torch.Tensor, before: Before) -> Iterator[Wrong]:
+    """Of an argument that is to keep its numbers."""
+    moved = not equal(tensor, before.values)
+    if moved or not torch.equal(before.alias, before.values):
+        asked = f"{call}; {path}" if moved else f"alias = {path}.detach(); {call}; alias"
+        yield Wrong("kept", shown(tensor if moved else before.alias), tensor_text(before.values), path, asked)
+    if version(before.alias) != before.version:
+        came, want = version_text(version(before.alias)), version_text(before.version)
+        yield Wrong("touched", came, want, path, f"{call}; {path}._version")
+
+
+def _written_otherwise(call: str, path: str, mine: Arguments, truly: torch.Tensor) -> Iterator[Wrong]:
+    """Of an argument that is to be written in place."""
+    tensor, before = mine.tensors[path], mine.before[path]
+    if tensor.data_ptr() != before.pointer:
+        held = f"alias = {path}.detach(); {call}; alias"
+        yield Wrong("storage", shown(before.alias), tensor_text(truly), path, held)
+    if close(tensor, truly):
+        return
+    came, want, asked = shown(tensor), tensor_text(truly), f"{call}; {path}"
+    if equal(tensor, before.values):
+        yield Wrong("unmoved", came, want, path, asked)
+    others = {name: one.values for name, one in mine.before.items() if name != path}
+    said = moves(path, before.values, tensor, truly) or [difference(tensor, truly, others)]
+    values = Values(tensor, truly, lambda theirs, _truly: theirs.tensors.get(path))
+    yield Wrong("written", came, want, path, asked, values, [one for one in said if one])
+
+
+def _wrong_grad(
+    call: str, path: str, tensor: torch.Tensor, before: Before, truly: torch.Tensor, *, empty: bool, size: float
+) -> Iterator[Wrong]:
+    """Of a leaf's `.grad`, which may be `empty`: None or zero."""
+    came, want = tensor.grad, truly.grad
+    if (empty and want is None and came is not None and not came.count_nonzero()) or same_grad(came, want, size):
+        return
+    symptom, values = "left" if empty else grad_symptom(came, want, before.grad), None
+    if symptom == "filled" and came is not None and want is not None:
+        values = Values(came, want, lambda theirs, _truly: theirs.tensors[path].grad)
+    yield Wrong(symptom, shown(came), expected_text(want), path, f"{call}; {path}.grad", values)

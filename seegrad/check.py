@@ -367,8 +367,9 @@ def put_back(before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     ({'torch.is_grad_enabled()': (True, False)}, True)
     """
     changed = {code: (before[code], now) for code, now in surroundings().items() if now != before[code]}
-    torch.set_grad_enabled(before["torch.is_grad_enabled()"])
-    torch.set_default_dtype(before["torch.get_default_dtype()"])
+    if changed:
+        torch.set_grad_enabled(before["torch.is_grad_enabled()"])
+        torch.set_default_dtype(before["torch.get_default_dtype()"])
     return changed
 
 

@@ -6,7 +6,8 @@ all that a caller can see is compared: what was returned, each argument, the gra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -14,41 +15,36 @@ import torch
 
 from seegrad.arguments import (
     Arguments,
-    Before,
     Values,
     between,
-    close,
     decided,
-    equal,
-    gained,
-    grad_symptom,
     in_another_order,
-    is_number,
-    kind_of_result,
     leaf,
     numbers,
-    parts,
     plain,
-    same_grad,
     scattered,
     share_memory,
-    unless_zero,
     weights,
     with_numbers,
+    wrong_arguments,
 )
-from seegrad.capture.probes.torch_private import version
 from seegrad.check import MAX_LINES, CheckFailed, failure, meaning, put_back, surroundings
 from seegrad.telling import (
+    close,
     difference,
     expected_kind,
     expected_text,
+    gained,
+    is_number,
+    kind_of_result,
     kind_text,
-    moves,
+    parts,
     rounded,
     said_error,
+    same_grad,
     shown,
     tensor_text,
-    version_text,
+    unless_zero,
 )
 from seegrad.words import symptoms
 from seegrad.words.beliefs import Suggests, numbers_of
@@ -85,8 +81,9 @@ def promised(
         beliefs: what `truth` would be for somebody who is mistaken, by misconception or remark (`"cut 2"` is one more
             for `"cut"`). An answer that does just this, in all that is compared, is told it, and nothing else.
 
-    Each case is called once, twice with the same arguments, with these holding other numbers, and before the backward
-    of the case behind it. Through what one call returns go two backwards, the second of which may raise, not be wrong.
+    Each case is called alone, twice with the same arguments, with these holding other numbers, and before the backward
+    of the case behind it; one call serves for several of these, and where that fails each is asked by itself. Through
+    what a call returns go two backwards, the second of which may raise, not be wrong.
 
     >>> from seegrad.check import CheckFailed
     >>> def halve(x):
@@ -109,12 +106,10 @@ def promised(
     promise = _Promise(asked, function, truth, *names, suggested, mistaken, cases=cases)
     for case in cases:
         promise.drawn.append(torch.get_rng_state())
-        promise.hold([case])
-        promise.hold([case], calls=2, note=symptoms.AGAIN)
+        promise.ask(case)
         promise.held.append(case)
         promise.renew(case)
-    for case, behind in zip(cases, (*cases[1:], cases[0]), strict=True):
-        promise.hold([case, behind], note=symptoms.OTHER)
+    promise.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +125,76 @@ class _Promise:
     """The cases that were right, in their order."""
     drawn: list[torch.Tensor] = field(default_factory=list)
     """The state of torch's generator before the first call of each case: it draws with what backward begins."""
+    left: list[_Seen] = field(default_factory=list)
+    """A call of the case before, which is looked at again, and whose backward comes, after calls of another one."""
     cases: Sequence[Mapping[str, Any]] = ()
     asks_why: bool = True
 
-    def holds_alone(self, case: Mapping[str, Any], calls: int = 1) -> bool:
-        """One call with fresh arguments, or several, asked after a failure: is it right, this time?
+    def ask(self, case: Mapping[str, Any]) -> None:
+        """A case alone, and twice with the same arguments; the second call's backward comes after the next case."""
+        first = _Seen(self, case, Arguments(case), Arguments(case))
+        first.call()
+        first.look()
+        if spoils := first.theirs.written() and bool(first.beside):  # what this backward needs, a second call may write
+            first.go_back(twice=True)
+            first = _Seen(self, case, Arguments(case), Arguments(case))
+            first.call()
+        with self._or_alone(first):
+            last = first.again()
+            last.call()
+            for one in (last, first):  # what is wrong afterwards is told of the last call
+                one.look()
+            first.go_back(twice=not spoils)
+        self.settle()
+        self.left.append(last)
 
-        Of one of the cases all that is drawn at random is what was drawn the first time.
-        """
+    def settle(self) -> None:
+        """What is left of the case before, now that others have been called."""
+        for one in self.left:
+            one.note = symptoms.OTHER
+            one.look()
+            with self._or_alone(one):
+                one.go_back()
+        self.left.clear()
+
+    def end(self) -> None:
+        """The first case once more, behind the last one."""
+        one = _Seen(self, self.cases[0], Arguments(self.cases[0]), Arguments(self.cases[0]), symptoms.OTHER)
+        one.call()
+        one.look()
+        self.settle()
+        one.go_back()
+
+    @contextlib.contextmanager
+    def _or_alone(self, one: _Seen) -> Iterator[None]:
+        """What fails among other calls, and would have by itself, is told of the case by itself."""
+        try:
+            yield
+        except CheckFailed as failed:
+            with self._as_drawn(one.case):
+                try:
+                    seen = self._called(one.case, one.calls)
+                except CheckFailed:  # it was right before: something is kept
+                    raise failed from None
+                for each in seen:
+                    each.go_back(twice=one.calls == 1)
+            raise
+
+    @contextlib.contextmanager
+    def _as_drawn(self, case: Mapping[str, Any]) -> Iterator[None]:
+        """Of one of the cases all that is drawn at random is what was drawn the first time."""
         with torch.random.fork_rng(devices=[]):
             for state in (state for state, one in zip(self.drawn, self.cases, strict=False) if one is case):
                 torch.set_rng_state(state)
-            try:
-                replace(self, asks_why=False).hold([case], calls)
-            except CheckFailed:
-                return False
+            yield
+
+    def holds_alone(self, case: Mapping[str, Any], calls: int = 1) -> bool:
+        """One call with fresh arguments, or several, asked after a failure: is it right, this time?"""
+        try:
+            with self._as_drawn(case):
+                replace(self, asks_why=False).hold(case, calls)
+        except CheckFailed:
+            return False
         return True
 
     def would_hold(self, case: Mapping[str, Any]) -> bool | None:
@@ -160,20 +210,19 @@ class _Promise:
         sides = ((name, replace(self, truth=truth)) for name, truth in self.beliefs.items())
         return next((name for name, side in sides if side.holds_alone(case, calls=calls)), "").partition(" ")[0]
 
-    def hold(self, cases: Sequence[Mapping[str, Any]], calls: int = 1, note: str = "") -> None:
-        """All calls of these cases, then what can be seen, then a backward through each."""
-        rounds = [case for case in cases for _call in range(calls)]
-        sides = [pair for case in cases for pair in [(Arguments(case), Arguments(case))] * calls]
-        seen = [
-            _Seen(self, case, mine, theirs, note if len(rounds) > 1 else "", calls - 1 - number % calls)
-            for number, (case, (mine, theirs)) in enumerate(zip(rounds, sides, strict=True))
-        ]
+    def hold(self, case: Mapping[str, Any], calls: int = 1) -> None:
+        """So many calls with the same arguments, then what can be seen, then a backward through each."""
+        for one in self._called(case, calls):
+            one.go_back(twice=calls == 1)
+
+    def _called(self, case: Mapping[str, Any], calls: int) -> list[_Seen]:
+        mine, theirs, note = Arguments(case), Arguments(case), symptoms.AGAIN if calls > 1 else ""
+        seen = [_Seen(self, case, mine, theirs, note, calls, behind) for behind in reversed(range(calls))]
         for one in seen:
             one.call()
-        for one in reversed(seen) if calls > 1 else seen:  # what is wrong afterwards is told of the last call
+        for one in reversed(seen):  # what is wrong afterwards is told of the last call
             one.look()
-        for one in seen:
-            one.go_back()
+        return seen
 
     def renew(self, case: Mapping[str, Any]) -> None:
         """A call with a case's own tensors, after one in which they held their numbers in another order."""
@@ -181,7 +230,7 @@ class _Promise:
         mine, theirs = Arguments(turned), Arguments(turned)
         if any(tensor.requires_grad for tensor in mine.tensors.values()):
             return  # a graph goes through it, perhaps in the answer's process too: nothing is written there
-        first, one = _Seen(self, turned, mine, theirs, ""), _Seen(self, case, mine, theirs, symptoms.RENEWED)
+        first, one = _Seen(self, turned, mine, theirs), _Seen(self, case, mine, theirs, symptoms.RENEWED)
         first.call()
         mine.renew(case)
         theirs.renew(case)
@@ -200,8 +249,9 @@ class _Seen:
     case: Mapping[str, Any]
     mine: Arguments
     theirs: Arguments
-    note: str
-    behind: int = 0  # calls with the same arguments that came after this one
+    note: str = ""
+    calls: int = 1  # with the same arguments, up to this one
+    behind: int = 0  # of these, after this one
     value: Any = None  # what was returned: a caller's list may change with the next call
     came: dict[str, Any] = field(default_factory=dict)
     want: dict[str, Any] = field(default_factory=dict)
@@ -233,12 +283,20 @@ class _Seen:
         if kind_of_result(self.value) != kind_of_result(truly) or self.came.keys() != self.want.keys():
             self._fail("kind", shown(self.value), expected_text(truly))
 
+    def again(self) -> _Seen:
+        """One more, with the same arguments."""
+        self.note, self.behind = symptoms.AGAIN, 1
+        return replace(self, calls=2, behind=0)
+
     def look(self) -> None:
         """Each argument, then each thing that was returned."""
         if (name := self.mine.changed()) is not None:
             self._fail("changed", shown(self.mine.passed[name]), shown(self.theirs.passed[name]), name)
-        for path, tensor in self.mine.tensors.items():
-            self._look_at_argument(path, tensor, self.mine.before[path], self.theirs.tensors[path])
+        promise, after = self.promise, self.note == symptoms.OTHER  # where others have gone back before
+        for wrong in wrong_arguments(
+            promise.asked, self.mine, self.theirs, promise.notices, promise.empties, after=after
+        ):
+            self._fail(*wrong)
         self.read()
 
     def read(self) -> None:
@@ -247,11 +305,11 @@ class _Seen:
         for asked, want in self.want.items():
             self._look_at_result(asked, self.came.get(asked), want)
 
-    def go_back(self) -> None:
-        """Backward through what was returned, each argument, once more what one call returned: which gradients come?"""
+    def go_back(self, *, twice: bool = False) -> None:
+        """Backward through what was returned, each argument, perhaps what was returned again: which gradients come?"""
         results = [(asked, one) for asked, one in self.want.items() if isinstance(one, torch.Tensor)]
-        for more in (False,) if self.note else (True, False):
-            self.now = [] if more or self.note else [_(symptoms.TWICE)]
+        for more in (True, False) if twice else (False,):
+            self.now = [_(symptoms.TWICE)] if twice and not more else []
             for asked, want in results:
                 if want.requires_grad:
                     self._back(f"({asked} * c)", self.came[asked], want, asked, more=more)
@@ -259,66 +317,6 @@ class _Seen:
                 if self.theirs.tensors[path].requires_grad and not self.now:
                     self._back(f"{self.promise.asked}; ({path} * c)", tensor, self.theirs.tensors[path])
         self.now = []
-
-    # ------------------------------------------------------------------ arguments
-
-    def _look_at_argument(self, path: str, tensor: torch.Tensor, before: Before, truly: torch.Tensor) -> None:
-        asked = f"{self.promise.asked}; {path}"
-        if self.theirs.before[path].version == version(truly):
-            if not torch.equal(before.alias, before.values) or not equal(tensor, before.values):
-                held = tensor if not equal(tensor, before.values) else before.alias
-                asked = asked if held is tensor else f"alias = {path}.detach(); {self.promise.asked}; alias"
-                self._fail("kept", shown(held), tensor_text(before.values), path, asked)
-            if version(before.alias) != before.version:
-                self._fail(
-                    "touched",
-                    version_text(version(before.alias)),
-                    version_text(before.version),
-                    path,
-                    f"{asked}._version",
-                )
-        else:
-            self._look_at_write(asked, path, tensor, before, truly)
-        if tensor.data_ptr() != before.pointer:
-            where = f"{path}.data_ptr()"
-            self._fail("storage", "False", "True", path, f"before = {where}; {self.promise.asked}; {where} == before")
-        for name, now, was in (
-            ("leaf", tensor.is_leaf, truly.is_leaf),
-            ("requires_grad", tensor.requires_grad, truly.requires_grad),
-        ):
-            if now != was:
-                self._fail(name, str(now), str(was), path, f"{asked}.{'is_leaf' if name == 'leaf' else name}")
-        if tensor.is_leaf:
-            self._look_at_grad(path, tensor, before, truly)
-
-    def _look_at_write(self, asked: str, path: str, tensor: torch.Tensor, before: Before, truly: torch.Tensor) -> None:
-        if tensor.data_ptr() != before.pointer:
-            held = f"alias = {path}.detach(); {self.promise.asked}; alias"
-            self._fail("storage", shown(before.alias), tensor_text(truly), path, held)
-        if not close(tensor, truly):
-            came, want = shown(tensor), tensor_text(truly)
-            if equal(tensor, before.values):
-                self._fail("unmoved", came, want, path, asked)
-            others = {name: one.values for name, one in self.mine.before.items() if name != path}
-            told = moves(path, before.values, tensor, truly) or [difference(tensor, truly, others)]
-            values = Values(tensor, truly, lambda theirs, _truly: theirs.tensors.get(path))
-            self._fail("written", came, want, path, asked, values, [one for one in told if one])
-        if path in self.promise.notices and version(before.alias) == before.version:
-            self._fail(
-                "unnoticed", version_text(version(tensor)), version_text(version(truly)), path, f"{asked}._version"
-            )
-
-    def _look_at_grad(self, path: str, tensor: torch.Tensor, before: Before, truly: torch.Tensor) -> None:
-        came, want, asked = tensor.grad, truly.grad, f"{self.promise.asked}; {path}.grad"
-        if path in self.promise.empties and want is None and came is not None and not came.count_nonzero():
-            return
-        if same_grad(came, want):
-            return
-        symptom = "left" if path in self.promise.empties else grad_symptom(came, want, before.grad)
-        values = None
-        if symptom == "filled" and came is not None and want is not None:
-            values = Values(came, want, lambda theirs, _truly: theirs.tensors[path].grad)
-        self._fail(symptom, shown(came), expected_text(want), path, asked, values)
 
     # ------------------------------------------------------------------ results
 

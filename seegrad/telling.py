@@ -1,4 +1,4 @@
-"""How a failed check tells values: on one line, in few numbers, each input by its name; or as code that makes them."""
+"""How values are compared, and how a failed check tells them: on one line, in few numbers; or as code for them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from seegrad.capture.probes.torch_private import version
 from seegrad.words.beliefs import headed
 from seegrad.words.languages import _, counted, marked
 
+TOLERANCE: Mapping[torch.dtype, float] = {torch.float64: 1e-9}  # of the largest number; 1e-4 for all other dtypes
 MAX_CHARACTERS = 120
 MAX_ASKED = 240  # characters of the line that has the inputs: two lines of a page
 MAX_NUMBERS = 8  # of a tensor
@@ -304,3 +305,102 @@ def expected_text(value: Any) -> str:
 def version_text(number: int | None) -> str:
     """A version, in words."""
     return _("version {version}").format(version=number)
+
+
+def equal(came: torch.Tensor, want: torch.Tensor) -> bool:
+    """The same dtype, shape and numbers."""
+    return came.shape == want.shape and came.dtype == want.dtype and torch.equal(came.detach(), want)
+
+
+def close(came: torch.Tensor, want: torch.Tensor, size: float = 0.0) -> bool:
+    """Within the tolerance of the type, measured by the largest number, or by a size that is larger still."""
+    if came.shape != want.shape:
+        return False
+    if came.dtype == want.dtype and torch.equal(came.detach(), want.detach()):
+        return True  # as most are, number for number
+    here, there = came.detach().to(torch.float64), want.detach().to(torch.float64)
+    bound = TOLERANCE.get(want.dtype, 1e-4) * max(1e-6, size, size_of(there))
+    return bool(torch.allclose(here, there, rtol=0.0, atol=bound))
+
+
+def size_of(values: torch.Tensor | None) -> float:
+    """The largest finite number's size; 0 where there is none."""
+    finite = torch.empty(0) if values is None else values.detach()[values.detach().isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def gained(before: torch.Tensor | None, grad: torch.Tensor | None) -> torch.Tensor | None:
+    """What a backward added to the gradients of the others before it."""
+    if before is None or grad is None or before.shape != grad.shape:
+        return grad
+    return grad - before
+
+
+def same_grad(came: torch.Tensor | None, want: torch.Tensor | None, size: float = 0.0) -> bool:
+    """Both None, or close to each other and both with a history, or both without."""
+    if came is None or want is None:
+        return came is None and want is None
+    return came.requires_grad == want.requires_grad and close(came, want, size)
+
+
+def unless_zero(grad: torch.Tensor | None) -> torch.Tensor | None:
+    """A gradient that is zero counts as none."""
+    return None if grad is None or not grad.count_nonzero() else grad
+
+
+def added(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:
+    """Is it the right gradient on top of an old one, once or, after a call before, twice?"""
+    if want is None:
+        return False
+    old = torch.zeros_like(want) if before is None else before
+    return close(came, want + want + old) or (before is not None and close(came, want + old))
+
+
+def replaced(came: torch.Tensor, want: torch.Tensor | None, before: torch.Tensor | None) -> bool:
+    """Is it the new gradient alone where it should have been added to an old one, or to that of a call before?"""
+    if want is None:
+        return False
+    return (
+        close(came + came, want) if before is None else close(came + before, want) or close(came + came + before, want)
+    )
+
+
+def grad_symptom(came: torch.Tensor | None, want: torch.Tensor | None, before: torch.Tensor | None) -> str:
+    """What is wrong with a `.grad` that isn't what it should be, by its key in `NOTES`.
+
+    >>> one = torch.ones(2)
+    >>> grad_symptom(None, one, None), grad_symptom(one, None, None), grad_symptom(one, 3 * one, 2 * one)
+    ('unfilled', 'backed', 'replaced')
+    """
+    if came is not None and want is not None and close(came, want):
+        return "with_history"  # or the other way round
+    if same_grad(before, want):
+        return "backed" if want is None else "grad"
+    if came is None or same_grad(came, before):
+        return "unfilled"
+    if added(came, want, before):
+        return "added"
+    return "replaced" if replaced(came, want, before) else "filled"
+
+
+def parts(asked: str, value: Any) -> dict[str, Any]:
+    """What was returned, one thing after the other, each by the code that asks for it.
+
+    >>> parts("f(x)", (1.0, 2.0)), parts("f(x)", None)
+    ({'f(x)[0]': 1.0, 'f(x)[1]': 2.0}, {})
+    """
+    if isinstance(value, dict):
+        return {f"{asked}[{key!r}]": value[key] for key in sorted(value, key=repr)}
+    if isinstance(value, list | tuple):
+        return {f"{asked}[{number}]": item for number, item in enumerate(value)}
+    return {} if value is None else {asked: value}
+
+
+def kind_of_result(value: Any) -> Any:
+    """What a returned value is made of: a dict, a list or tuple, None, or (None too) one thing."""
+    return next((kind for kind in (dict, list | tuple, type(None)) if isinstance(value, kind)), None)
+
+
+def is_number(value: Any) -> bool:
+    """Python's own, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

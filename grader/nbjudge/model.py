@@ -116,6 +116,7 @@ class Notebook:
     kernelspec: str
     cells: tuple[SourceCell, ...]
     naming: Naming = Naming()
+    shown: tuple[str, ...] = ()  # cells of the release that only show a picture: drawn once for a class
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,9 +101,9 @@ def nothing(x: torch.Tensor) -> None:
     x * 2  # the mistake: no return
 
 
-def hook_left(x: torch.Tensor) -> torch.Tensor:
-    x.register_hook(lambda grad: grad * 3 if calls else calls.append(1))  # the first backward is right
-    return x * 2
+def hook_left(w: torch.Tensor, by: float) -> None:
+    move_(w, by)
+    w.register_hook(lambda grad: grad * 3)
 
 
 def returning(w: torch.Tensor, by: float) -> torch.Tensor:
@@ -194,7 +194,6 @@ SYMPTOMS = [
     of_x("touched", restored),
     of_x("gradient", silent),
     of_x("gradient", hooked),
-    of_x("hooked", hook_left),
     of_x("wrong", once_only),
     of_x("leaf", lambda x: x.detach_() * 2, between),
     of_x("lost", lambda x: (x * 2).detach().requires_grad_(), scattered),
@@ -205,6 +204,7 @@ SYMPTOMS = [
     of_w("unnoticed", unnoticed),
     of_w("requires_grad", no_longer),
     of_w("grad", emptied),
+    of_w("hooked", hook_left),
     of_grad("unfilled", unfilled),
     of_grad("added", adding),
     of_grad("filled", wrongly_filled),
@@ -237,10 +237,23 @@ def test_a_right_answer_in_another_style_holds() -> None:
         promised("move_(w, by)", style, move_, {"w": leaf(numbers(3)), "by": 0.5})
 
 
+@pytest.mark.parametrize(("made", "each"), [(leaf, 2), (between, 2), (torch.clone, 4)])
+def test_a_call_serves_for_several_questions(made: Callable[[torch.Tensor], Any], each: int) -> None:
+    """Where an answer is graded each call goes to another process and back: tests had most of its time."""
+    asked: list[int] = []
+
+    def answer(x: torch.Tensor) -> torch.Tensor:
+        asked.append(1)
+        return x * 2
+
+    promised("f(x)", answer, double, *({"x": made(numbers(3))} for _ in range(5)))
+    assert len(asked) == 5 * each + 1
+
+
 def test_two_live_calls_are_told_from_one() -> None:
     with pytest.raises(CheckFailed) as caught:
         promised("f(x)", kept_for_later, double, {"x": leaf(numbers(3))}, {"x": leaf(numbers(3))})
-    assert symptoms.SAME in str(caught.value) or symptoms.ALONE in str(caught.value)
+    assert symptoms.EARLIER.format(name="x") in str(caught.value)
 
 
 def test_what_an_earlier_call_returned_stays_what_it_was() -> None:

@@ -23,7 +23,7 @@ from traitlets.config import Config
 
 from nbjudge.course.intake import moment
 from nbjudge.course.layout import Course, held_alone
-from nbjudge.course.naming import naming, written
+from nbjudge.course.naming import naming, pictures, written
 from nbjudge.course.office import tables
 from nbjudge.course.office.lateness import Lateness, seconds_late
 from nbjudge.course.office.roster import Roster
@@ -99,9 +99,9 @@ class Record:
         source = _source(self._course.folder(self._course.source, ".", assignment) / f"{row.name}.ipynb")
         order = {grade_id: place for place, grade_id in enumerate(_order(source))}
         in_order = tuple(sorted(_cells(row), key=lambda cell: order.get(cell.grade_id, len(order))))
-        return Notebook(
-            row.name, row.kernelspec or "{}", in_order, naming(written(in_order, source), complete=source is not None)
-        )
+        cells = written(in_order, source)
+        whose = naming(cells, complete=source is not None)
+        return Notebook(row.name, row.kernelspec or "{}", in_order, whose, tuple(pictures(cells)))
 
     def knows_student(self, student: str) -> bool:
         """Whether the gradebook has that student."""

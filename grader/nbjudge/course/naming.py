@@ -7,6 +7,7 @@ the answers are, and what it makes counts as the answer's.
 
 from __future__ import annotations
 
+import ast
 import builtins
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from nbjudge.names import Names, Statement, is_unchanged, names_in, packages, pa
 ALWAYS_THERE = frozenset(
     {*dir(builtins), "In", "Out", "_", "__", "___", "_i", "exit", "quit", "get_ipython", "display"}
 )
+LETTERS = 8000  # of a cell that shows a picture
 KERNEL = frozenset({"__name__", "__doc__", "__file__", "__builtins__"})
 
 
@@ -59,6 +61,23 @@ def _of_row(row: SourceCell, solved: tuple[str, ...]) -> Written:
     if row.solution:
         return Written("answer", (row.source, *solved), row.grade_id)
     return Written("test" if row.grade else "given", (row.source,), row.grade_id)
+
+
+def pictures(cells: Iterable[Written]) -> Iterator[str]:
+    """What is given and only shows an exercise's picture: it imports seegrad's `pick` and calls it, nothing else.
+
+    >>> texts = ["from seegrad import pick\\npick('a', {'n': [1, 2]}, 'b = 1')", "from seegrad import pick\\nopen('x')"]
+    >>> [text[-10:] for text in pictures([Written("given", (text,)) for text in texts])]
+    [", 'b = 1')"]
+    """
+    for source in (cell.sources[0] for cell in cells if cell.role == "given"):
+        try:
+            body = ast.parse(source).body
+        except (SyntaxError, ValueError):
+            continue
+        match body:
+            case [ast.ImportFrom(module="seegrad"), ast.Expr(ast.Call(ast.Name("pick")))] if len(source) < LETTERS:
+                yield source
 
 
 @lru_cache(maxsize=1)

@@ -73,11 +73,14 @@ def judge_for(
         texts += [statement for _, statements in told for statement in statements]
         texts += [text for _, text in notebook.naming.imported]
     known = preloads(texts, _modules(own))
-    return warm_judge(limits, trust_students=trust_students, preload=(*known, *preload))
+    shown = [source for notebook in assignment.notebooks for source in notebook.shown]
+    return warm_judge(limits, trust_students=trust_students, preload=(*known, *preload), shown=shown)
 
 
 @contextmanager
-def warm_judge(limits: Limits, *, trust_students: bool, preload: Sequence[str] = ()) -> Iterator[RunNotebook]:
+def warm_judge(
+    limits: Limits, *, trust_students: bool, preload: Sequence[str] = (), shown: Sequence[str] = ()
+) -> Iterator[RunNotebook]:
     """A warm zygote, and on it what runs one notebook after another; for those who alone bring torch, one with it."""
     lacks = TORCH not in preload and may_bring_torch([f"import {name}" for name in preload])
     first = (TORCH, *preload) if lacks else tuple(preload)
@@ -86,7 +89,7 @@ def warm_judge(limits: Limits, *, trust_students: bool, preload: Sequence[str] =
         @cache
         def zygote_with(*more: str) -> Zygote:
             names = (*ALWAYS, *more, *first)
-            return stack.enter_context(Zygote(names, limits=limits, trust_students=trust_students))
+            return stack.enter_context(Zygote(names, limits=limits, trust_students=trust_students, shown=shown))
 
         scribe = stack.enter_context(closing(Scribe(zygote_with())))
 

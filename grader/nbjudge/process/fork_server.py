@@ -202,7 +202,7 @@ def main() -> None:
     _become_first_process(server)
     try:
         with contextlib.suppress(BrokenPipeError):  # the owner has closed its socket, or was killed
-            _warm(server, said["preload"], said["roles"])
+            _warm(server, said["preload"], said["roles"], said["shown"])
             _serve(server)
     finally:
         if server.scratch:
@@ -234,7 +234,7 @@ def _become_first_process(server: Server) -> None:
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
 
 
-def _warm(server: Server, names: Sequence[str], roles: Sequence[str]) -> None:
+def _warm(server: Server, names: Sequence[str], roles: Sequence[str], shown: Sequence[str]) -> None:
     # A profile of our own: what a student wrote into somebody's ~/.ipython must not run here.
     os.environ["IPYTHONDIR"] = str((server.scratch.path if server.scratch else Path("/tmp")) / "ipython")  # noqa: S108 - in our own root
     for role in roles:
@@ -247,7 +247,7 @@ def _warm(server: Server, names: Sequence[str], roles: Sequence[str]) -> None:
         server.kernel = Kernel()
     there = preload(names)  # as a cell would import them: ipywidgets looks for the kernel that it is in
     if server.kernel is not None:
-        importlib.import_module(WARM).warm(server.kernel)
+        importlib.import_module(WARM).warm(server.kernel, shown)
     del os.environ["IPYTHONDIR"]
     gc.collect()
     gc.freeze()  # the collector would otherwise touch, and so copy, every page after a fork

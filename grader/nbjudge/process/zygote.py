@@ -28,6 +28,7 @@ from nbjudge.sandbox import ELSEWHERE, SERVICE_ID
 LIMITS = Limits()
 ROLES = ("student", "judge", "scribe")
 START_S = 120.0
+SHOWN = 16  # pictures: what is said at the start is one datagram
 PIECE_BYTES = 1 << 16
 FORK_S = 20.0
 END_S = 10.0
@@ -64,6 +65,7 @@ class Zygote:
         limits: what each child may use.
         trust_students: go on where this machine holds fewer walls than untrusted code needs.
         roles: what its children may be.
+        shown: cells of the release that only show a picture, which is drawn before the first fork.
 
     Raises:
         SandboxError: fewer walls hold than the stated minimum (see `nbjudge.sandbox.minimum`).
@@ -77,6 +79,7 @@ class Zygote:
         limits: Limits = LIMITS,
         trust_students: bool = False,
         roles: Sequence[str] = ROLES,
+        shown: Sequence[str] = (),
     ) -> None:
         if sys.platform != "linux":
             raise SandboxError(ELSEWHERE.format(system=sys.platform))
@@ -90,6 +93,7 @@ class Zygote:
             "limits": dataclasses.asdict(limits),
             "trust_students": trust_students,
             "roles": list(roles),
+            "shown": list(shown[:SHOWN]),
         }
         try:
             self._send(said)

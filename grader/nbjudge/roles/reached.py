@@ -19,6 +19,7 @@ from nbjudge.roles.lacks import is_theirs
 
 MARK = "_nbjudge_held"  # what a check is followed by; among the builtins, so that it is no name of a test's
 PAIRS = "_nbjudge_pairs"  # what a test's `zip` is, or its `map`
+LEAVES = frozenset({ast.Name, ast.Constant, ast.Load, ast.Store})
 UNSAID = (GeneratorType, map, filter)  # a test's iterators that don't say how much they give, and give an end
 BRANCH = "|"  # in a place, before the `if` or `try` and the branch of it that it lies in
 ALLOWED = (
@@ -71,7 +72,9 @@ class Marked(ast.NodeTransformer):
         self._once = True  # does the node lie where nothing is repeated?
 
     def visit(self, node: ast.AST) -> Any:
-        """What a loop or a function holds may run again and again."""
+        """What a loop or a function holds may run again and again; a name or a constant holds nothing."""
+        if type(node) in LEAVES:
+            return node
         outer, self._once = self._once, self._once and not isinstance(node, REPEATED)
         try:
             return super().visit(node)

@@ -7,11 +7,12 @@ no backward: torch's engine is to start in the child that needs it.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,20 @@ from nbjudge.names import names_in
 if TYPE_CHECKING:
     from nbjudge.process.kernel import Kernel
 
+PICTURE = """from seegrad import pick
+pick("found", {"one": "line"}, "b = (a * 2).relu()\\nb.sum().backward()", "a = torch.ones(2, requires_grad=True)")
+"""
 CELL = "import torch\nfor value in (1, 2.0):\n    f'{value}'\n"
 
 
-def warm(kernel: Kernel) -> None:
-    """Use once what cells use: torch and IPython. A part that fails is left cold."""
+def warm(kernel: Kernel, shown: Sequence[str] = ()) -> None:
+    """Use once what cells use: torch and IPython, and the pictures `shown`. A part that fails is left cold."""
     torch: Any = sys.modules.get("torch")  # a course may do without
     uses = [partial(_numbers, torch)] if torch else []
     uses += [partial(_modules, torch)] if "torch._dynamo" in sys.modules else []  # for it alone: seconds to import
     uses += [partial(use, kernel) for use in (_cell, _late, _shown, _traceback, _examples)]
-    uses += [partial(_picture, module) for module in [sys.modules.get("seegrad.display.assigned")] if module]
+    pictures = shown or ((PICTURE,) if "seegrad.display.assigned" in sys.modules else ())
+    uses += [partial(_picture, source) for source in pictures]
     with _as_it_was(), torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext():
         for use in uses:
             with contextlib.suppress(Exception):
@@ -100,11 +105,15 @@ def _traceback(kernel: Kernel) -> None:
         kernel.shell.InteractiveTB.structured_traceback(*sys.exc_info(), tb_offset=0)
 
 
-def _picture(assigned: Any) -> None:
-    """What drawing reads once: torch's formulas, the words, the plan of each record, an empty widget."""
-    picture = assigned.pick(
-        "found", {"one": "line"}, "b = (a * 2).relu()\nb.sum().backward()", "a = torch.ones(2, requires_grad=True)"
-    )
+def _picture(source: str) -> None:
+    """What drawing reads once (torch's formulas, the words, the plan of each record, an empty widget), and the drawing.
+
+    `source` is a cell of the release: it imports `pick`, and calls it.
+    """
+    *imports, call = ast.parse(source).body
+    names: dict[str, Any] = {}
+    exec(compile(ast.Module(imports, []), "<release>", "exec"), names)  # noqa: S102 - the course's own
+    picture = eval(ast.unparse(call), names)  # noqa: S307 - the same
     try:
         picture._repr_mimebundle_()
     finally:

@@ -14,8 +14,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from pygments.formatters.terminal256 import Terminal256Formatter
 from pygments.styles import get_style_by_name
 
+from nbjudge.course.naming import Written, pictures
 from nbjudge.process import shortcuts
-from nbjudge.process.zygote import ENVIRONMENT
+from nbjudge.process.zygote import ENVIRONMENT, Zygote
+from nbjudge_tests.trials import cell, printed, run
 
 SEEN = """
 import json, os, sys, torch
@@ -79,6 +81,32 @@ def test_what_is_asked_less_often_gets_the_same_answer() -> None:
         for _ in range(2):
             told = ipkernel._accepts_parameters(short.run_cell, ["cell_id", "elsewhere"])
             assert told == {"cell_id": True, "elsewhere": False}
+
+
+PICTURE = "from seegrad import pick\n\npick('a', {'n': [1, 2]}, 'b = a * 2', 'import torch\\na = torch.ones(2)')"
+ASKED = "from seegrad.display.assigned import asked\nprint(asked._drawn.cache_info().hits)"
+
+
+def test_the_picture_of_a_cell_of_the_release_is_drawn_once_for_a_class(zygote: Zygote) -> None:
+    cells = (cell(PICTURE), cell(ASKED))
+    with Zygote(("torch", "seegrad"), shown=[PICTURE, "from seegrad import pick\npick(", "raise SystemExit"]) as warm:
+        drawn = run(warm, *cells)
+    assert (printed(drawn, 1), printed(run(zygote, *cells), 1)) == ("1\n", "0\n")
+    (shown,) = drawn.notebook["cells"][0]["outputs"]
+    assert "<img" in "".join(shown["data"]["text/html"])
+
+
+def test_only_a_cell_that_shows_a_picture_and_does_nothing_else_is_run_before_the_forks() -> None:
+    texts = [
+        "from seegrad import pick\nopen('x')",
+        "import os\npick()",
+        "from os import pick\npick()",
+        "x = 1",
+        "!ls",
+        "",
+    ]
+    given = [Written("given", (text,)) for text in (*texts, PICTURE)]
+    assert [*pictures([*given, Written("answer", (PICTURE,)), Written("test", (PICTURE,))])] == [PICTURE]
 
 
 def test_what_was_used_once_before_the_forks_is_not_to_be_seen() -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import io
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,6 +25,8 @@ from seegrad.words.languages import speaking
 
 FILE = "<exercise>"
 STOP = "__backward__"  # what stands in the program where it would call backward
+DRAWN = 32  # pictures that a process remembers
+Drawn = tuple[Scene, list[str]]  # and how it looks without an answer, once that has been asked
 
 
 class BackwardReached(Exception):  # no error: the program goes no further
@@ -31,6 +35,17 @@ class BackwardReached(Exception):  # no error: the program goes no further
 
 class ExercisePicture(Picture):
     """An exercise's picture. Its question stays open: the answer goes into a cell, and is graded there."""
+
+    def __init__(self, scene: Scene, still: list[str]) -> None:
+        super().__init__(scene)
+        self._unanswered = still
+
+    def _html(self) -> str:
+        """Made once of a drawing, as long as nothing is chosen."""
+        if self.answer:
+            return super()._html()
+        self._unanswered[:] = self._unanswered or [super()._html()]
+        return self._unanswered[0]
 
     def _keep(self, question: Question, answer: dict[str, Any]) -> None:
         """Nothing is kept, and nothing judged: no truth is here."""
@@ -65,8 +80,15 @@ def pick(
      3  forward   b.sum().backward()
     """
     with speaking(lang) as spoken:
-        recording = _forgotten(_recorded(program.strip("\n"), setup, last))
-        return ExercisePicture(_silent(draw(recording, entries(recording, answer, asked, part=part), spoken)))
+        entered = {name: values if isinstance(values, str) else [*values] for name, values in asked.items()}
+        return ExercisePicture(*_drawn(answer, json.dumps(entered), program, setup, last, part, spoken))
+
+
+@functools.lru_cache(DRAWN)
+def _drawn(answer: str, asked: str, program: str, setup: str, last: int | None, part: bool, spoken: str) -> Drawn:
+    """Once for the same arguments, `asked` as JSON: a grader's processes are forked of one that has drawn it."""
+    recording = _forgotten(_recorded(program.strip("\n"), setup, last))
+    return _silent(draw(recording, entries(recording, answer, json.loads(asked), part=part), spoken)), []
 
 
 def _recorded(program: str, setup: str, last: int | None) -> Recording:

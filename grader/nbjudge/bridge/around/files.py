@@ -207,7 +207,12 @@ class Files:
     def watch(self) -> None:
         """From here on it is noticed. The course's own files lie here already."""
         tempfile.gettempdir()  # to find it opens a file, under a lock: within the hook that would wait for itself
-        sys.addaudithook(self._audited)
+
+        def audited(event: str, args: tuple[Any, ...]) -> None:  # calling a method takes Python five times as long
+            if event in HEEDED:
+                self._audited(event, args)
+
+        sys.addaudithook(audited)
         for name in ("stat", "lstat", "access"):
             setattr(os, name, self._looking(getattr(os, name)))
 
@@ -255,7 +260,7 @@ class Files:
         return looking
 
     def _audited(self, event: str, args: tuple[Any, ...]) -> None:
-        if event not in HEEDED or not self.active:
+        if not self.active:
             return
         if event == "open":
             if self._is_near(args[0]):

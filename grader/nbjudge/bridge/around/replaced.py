@@ -179,6 +179,10 @@ class Announced(ast.NodeTransformer):
     def __init__(self, note: Callable[..., None]) -> None:
         setattr(builtins, NOTED, note)
 
+    def visit(self, node: ast.AST) -> Any:
+        """An expression, as most of a cell is, holds no statement."""
+        return node if isinstance(node, ast.expr) else super().visit(node)
+
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
         """`np.linalg.inv = None`."""
         return [*_announced(node, node.targets), node]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nbjudge.bridge.torch import torch_private
 from nbjudge.bridge.torch.autograd import Edge, Link, Look, same_counter
 from nbjudge.bridge.torch.records import TensorRecord
 from nbjudge.bridge.torch.storages import Storage
@@ -106,7 +107,7 @@ class Ledger:
             self._leaves += [tensor for number, tensor in self.tensors() if self._may_get_a_grad(number, tensor)]
 
     def _may_get_a_grad(self, number: int, tensor: Tensor) -> bool:
-        return number in self.foreign and tensor.requires_grad and tensor.is_leaf
+        return number in self.foreign and torch_private.requires_grad(tensor) and torch_private.is_leaf(tensor)
 
     def _mourn(self, number: int, key: int) -> None:
         self._numbers.pop(key, None)
