@@ -137,7 +137,7 @@ def test_both_pictures_and_the_notes_are_shown() -> None:
     right, wrong = recorded(nothing), recorded(corrupted)
     found = seegrad.diff(right, wrong)
     said, *pictures = found.children
-    assert "second: `data` on line" in said.value
+    assert "second: <code>data</code> on line" in said.value
     assert [isinstance(each, Picture) for each in pictures] == [True, True]
     shown = found._repr_mimebundle_()
     assert shown["text/plain"] == str(found)

@@ -80,7 +80,7 @@ def test_numbers_that_are_none_are_marked_at_card_edge_and_leaf_and_in_the_verdi
         "harmless number in for it before this line, `safe = torch.where(used, x, 1.0)`, and compute `sqrt` of `safe`: "
         "to choose afterwards is too late."
     )
-    assert scene.frames[-1].severity == "wrong"
+    assert [k for k, frame in enumerate(scene.frames) if frame.severity == "wrong"] == [len(scene.frames) - 2]
     leaf = scene.body[scene.body.index('-t0-0"') - 60 :]
     leaf = leaf[: leaf.index("</title>") + 4000]
     assert 'class="nan"' in leaf
