@@ -21,7 +21,7 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 export UV_INDEX ?= $(PIP_EXTRA_INDEX_URL)
 # test files run side by side in so many processes: one more than the cores, since many wait for a kernel or a browser;
 # PYTEST_ARGS="--pdb -n 0" in one
-WORKERS ?= 3
+WORKERS ?= 4
 DIST := --dist loadfile --no-loadscope-reorder
 # rooms whose tests start no process and need no notebook: all that `make quick` runs, but for what is marked slow
 QUICK := $(addprefix tests/library/,words model diagnose picture quiz) tests/house/test_architecture.py \

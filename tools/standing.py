@@ -21,9 +21,9 @@ from nbjudge_tests.session import TABLE, standing_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECTS = ("grader/tests", "tests")
-BUDGET_S = 4.0
+BUDGET_S = 2.5
 """What a test function's cases may take of `make test`, which has twelve minutes on two quiet cores."""
-ALONE_S = 10.0
+ALONE_S = 8.0
 """The same of a test without cases, which nothing else stands for."""
 REMARK = "# What stands for all in `make test`, and how long all of it took. Written by `python -m tools.standing`.\n"
 

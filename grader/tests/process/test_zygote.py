@@ -72,6 +72,7 @@ def test_a_zygote_whose_owner_is_gone_ends_in_silence() -> None:
                 "reachable": [],
                 "limits": dataclasses.asdict(Limits()),
                 "trust_students": False,
+                "shown": [],
                 "roles": [],
             },
         )
