@@ -19,7 +19,7 @@ COMMA := ,
 export UV_FIND_LINKS ?= $(subst $(BLANK),$(COMMA),$(PIP_FIND_LINKS))
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 export UV_INDEX ?= $(PIP_EXTRA_INDEX_URL)
-# test files run side by side in so many processes: one more than the cores, since many wait for a kernel or a browser;
+# test files run side by side in so many processes: more than there are cores, since many wait for a kernel or a browser;
 # PYTEST_ARGS="--pdb -n 0" in one
 WORKERS ?= 4
 DIST := --dist loadfile --no-loadscope-reorder

@@ -55,7 +55,7 @@ def test_times_of_a_run_become_rows(tmp_path: Path) -> None:
     assert partly == {"a.py": {name: old["a.py"][name] for name in ("test_many", "test_long")}}
     assert renewed({}, {"a.py": seen}) == {
         "a.py": {
-            "test_many": {"cases": 4, "of": 10, "all_s": 10.0},
+            "test_many": {"cases": 2, "of": 10, "all_s": 10.0},
             "test_long": {"cases": 0, "of": 1, "all_s": 11.0},
         }
     }
