@@ -160,7 +160,7 @@ def test_a_step_that_says_less_leaves_the_page_as_high_as_it_was(width: int, tab
 OVER = """(edges) => { const { left, top, width, height } = edges.getBoundingClientRect();
   return { size: [width, height], reaches: document.elementFromPoint(left + 3, top + height / 2) === edges }; }"""
 
-SIDES = """(sides) => { const { classList } = document.querySelector('.sg-cv + div');
+CUT = """(sides) => { const { classList } = document.querySelector('.sg-cv + div');
   return [...'lr'].filter((side) => classList.contains(side)).join('') === sides; }"""
 
 
@@ -173,7 +173,7 @@ def test_it_is_plain_that_there_is_more(browser: Browser, tmp_path: Path) -> Non
     assert box.locator("[tabindex='0']").count() == 1
     for left, sides in ((0, "r"), (40, "lr"), (9999, "l")):
         box.evaluate("(box, left) => { box.scrollLeft = left; box.scrollTop = 0; }", left)
-        tab.wait_for_function(SIDES, arg=sides)
+        tab.wait_for_function(CUT, arg=sides)
     over = edges.evaluate(OVER)
     assert over["size"] == box.evaluate("(box) => [box.clientWidth, box.clientHeight]"), "beside the scroll bars"
     assert over["reaches"] is False, "what lies below is clicked as ever"
