@@ -43,6 +43,11 @@ NEAR, SMALL = 1e-4, 1e-7
 
 RETURNS = frozenset(dis.opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in dis.opmap)
 
+OF_ITS_KIND = frozenset(
+    "shape size numel dim ndim dtype device layout is_cuda requires_grad new_ones new_zeros new_full new_empty".split()
+)
+"""What is asked of a tensor without reading a number of it."""
+
 SMOOTH = 1e-3
 """How far the slopes to the two sides may differ."""
 
@@ -200,8 +205,10 @@ class Unpassed:
         return {leaf for number in seen if (leaf := drafts[number].leaf) is not None}
 
 
-def unread(function: Any) -> str:
+def unread(function: Any, text: ast.FunctionDef | None = None) -> str:
     """The gradient that the backward of a custom Function is given and never reads; empty where it reads one.
+
+    By `text`, that of the backward, what only asks for its shape and the like has not read it either.
 
     >>> class Deaf(torch.autograd.Function):
     ...     backward = staticmethod(lambda ctx, grad_output: ctx.saved_tensors[0])
@@ -213,8 +220,24 @@ def unread(function: Any) -> str:
         return ""
     count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS)
     given = set(code.co_varnames[1:count])
-    read = {name for each in dis.get_instructions(code) if "LOAD" in each.opname for name in _named(each.argval)}
-    return "" if given & (read | set(code.co_cellvars)) else next(iter(code.co_varnames[1:count]), "")
+    loaded = {name for each in dis.get_instructions(code) if "LOAD" in each.opname for name in _named(each.argval)}
+    read = (loaded if text is None else loaded & _numbers_read(text)) | set(code.co_cellvars)
+    return "" if given & read else next(iter(code.co_varnames[1:count]), "")
+
+
+def _numbers_read(text: ast.FunctionDef) -> set[str]:
+    """The variables that are used for more than their shape.
+
+    >>> deaf = ast.parse("def backward(ctx, g):\\n    return torch.ones_like(g) * g.shape[0]").body[0]
+    >>> sorted(_numbers_read(deaf)), sorted(_numbers_read(ast.parse("def f(x): return x.sum()").body[0]))
+    (['torch'], ['x'])
+    """
+    parts = list(ast.walk(text))
+    shapes = [each.value for each in parts if isinstance(each, ast.Attribute) and each.attr in OF_ITS_KIND]
+    for call in (each for each in parts if isinstance(each, ast.Call)):
+        if ast.unparse(call.func).endswith("_like"):
+            shapes += call.args[:1]
+    return {each.id for each in parts if isinstance(each, ast.Name) and each not in shapes}
 
 
 def _named(value: Any) -> tuple[str, ...]:
@@ -224,7 +247,8 @@ def _named(value: Any) -> tuple[str, ...]:
 
 def unread_check(source: Source, function: Any, frame: int, applied: Place) -> FunctionCheck | None:
     """What is told of a Function whose backward reads no gradient."""
-    argument = unread(function)
+    code = getattr(inspect.unwrap(function.backward), "__code__", None)
+    argument = unread(function, definition_of(source, code) if code is not None else None)
     place = _backward_of(source, function) if argument else None
     return FunctionCheck(function.__name__, argument, "", "", True, frame, applied, place) if place else None
 

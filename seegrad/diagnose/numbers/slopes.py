@@ -25,8 +25,8 @@ DEAF = marked(
     "for twice as much."
 )
 UNREAD = marked(
-    "{Culprit} never reads `{argument}`, the gradient that the backward of `{function}` is given: as it was used on "
-    "{victim} that isn't 1 everywhere, so what it hands back is wrong."
+    "{Culprit} takes no number of `{argument}`, the gradient that the backward of `{function}` is given: as it was "
+    "used on {victim} that isn't 1 everywhere, so what it hands back is wrong."
 )
 MEND_BACKWARD = marked(
     "If it's to be the gradient of that forward, mend its formula for `{argument}`; if it's meant to differ "

@@ -53,6 +53,7 @@ MENDS = {
         ("torch.from_numpy(np.log1p(np.abs(parts))).float()", "parts.abs().log1p()"),
     ],
     "y_loss_that_takes_no_heed_of_its_weight": [(f"return {SLOPES}", f"return grad_output * {SLOPES}")],
+    "y_rounding_whose_slope_is_one": [("ones_like(grad_output)\n", "ones_like(grad_output) * grad_output\n")],
 }
 """Program → what its advice makes of it."""
 
