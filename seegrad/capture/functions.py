@@ -44,7 +44,22 @@ NEAR, SMALL = 1e-4, 1e-7
 RETURNS = frozenset(dis.opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in dis.opmap)
 
 OF_ITS_KIND = frozenset(
-    "shape size numel dim ndim dtype device layout is_cuda requires_grad new_ones new_zeros new_full new_empty".split()
+    [
+        "shape",
+        "size",
+        "numel",
+        "dim",
+        "ndim",
+        "dtype",
+        "device",
+        "layout",
+        "is_cuda",
+        "requires_grad",
+        "new_ones",
+        "new_zeros",
+        "new_full",
+        "new_empty",
+    ]
 )
 """What is asked of a tensor without reading a number of it."""
 
