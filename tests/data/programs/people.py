@@ -498,32 +498,30 @@ def y_loss_that_takes_no_heed_of_its_weight():
     return weighed(Pinball.apply)
 
 
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.round(8 * x) / 8
+
+
 @program("backward_disagrees")
 def y_rounding_whose_slope_is_one():
-    class Rounded(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return torch.round(8 * x) / 8
-
+    class Deaf(Rounded):
         @staticmethod
         def backward(ctx, grad_output):
             return torch.ones_like(grad_output)  # culprit
 
-    return weighed(lambda guess, target: F.mse_loss(Rounded.apply(guess), target))
+    return weighed(lambda guess, target: F.mse_loss(Deaf.apply(guess), target))
 
 
 @program()
 def y_rounding_that_hands_it_through():
-    class Rounded(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return torch.round(8 * x) / 8
-
+    class Through(Rounded):
         @staticmethod
         def backward(ctx, grad_output):
             return torch.ones_like(grad_output) * grad_output
 
-    return weighed(lambda guess, target: F.mse_loss(Rounded.apply(guess), target))
+    return weighed(lambda guess, target: F.mse_loss(Through.apply(guess), target))
 
 
 @program()
